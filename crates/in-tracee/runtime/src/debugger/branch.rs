@@ -102,18 +102,11 @@ pub fn from_end() -> bool {
 
 /// The debugger sets the registers of a branch that stands still.
 pub fn set_registers(context: &mut RealFrame, command: &AgentCommand) {
-    const STATUS_FLAGS: u64 = 0xcd5;
     if !process().branched {
         return;
     }
     let mut registers = context.registers();
-    let r = &mut registers;
-    let flags;
-    [
-        r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
-        r.r14, r.r15, r.rip, flags,
-    ] = command.registers;
-    r.flags = r.flags & !STATUS_FLAGS | flags & STATUS_FLAGS;
+    registers.set_numbered(&command.registers);
     context.set_registers(&registers);
 }
 

@@ -22,16 +22,12 @@ use crate::ground::frame::{self, RealFrame};
 use crate::ground::memory::{self, in_region};
 use crate::ground::notices;
 use crate::ground::owned::Owned;
-use crate::ground::registers::Registers;
+use crate::ground::registers::{REGISTER_WORDS, Registers, SET_FLAGS};
 use crate::ground::vector_state::vector_state;
 use crate::log;
 use crate::preemption::pause_point;
 use crate::state::block::{process, thread};
 use crate::state::{live, report, signal_state};
-
-/// The flags that can be set: carry, parity, adjust, zero, sign, direction, overflow.
-pub const STATUS_FLAGS: u64 = 0xcd5;
-const REGISTER_WORDS: usize = 18;
 
 struct State {
     /// Live: the log says where the program stands, in its last event.
@@ -95,7 +91,7 @@ pub fn obey(registers: &mut Registers) -> Result<Made, u32> {
         agent::note_boundary();
     }
     if verb == agent_verb::SET {
-        take_registers(registers, &command.registers);
+        registers.set_numbered(&command.registers);
     } else if verb != agent_verb::WRITE {
         return Ok(if is_at_call { Made::Nothing } else { Made::Place });
     }
@@ -150,37 +146,10 @@ fn pieces(address: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
     starts.map(move |start| (start, ((start | (page - 1)) + 1).min(end) - start))
 }
 
-fn take_registers(registers: &mut Registers, words: &[u64; REGISTER_WORDS]) {
-    let (r, flags) = (registers, words[REGISTER_WORDS - 1]);
-    [
-        r.rax,
-        r.rbx,
-        r.rcx,
-        r.rdx,
-        r.rsi,
-        r.rdi,
-        r.rbp,
-        r.rsp,
-        r.r8,
-        r.r9,
-        r.r10,
-        r.r11,
-        r.r12,
-        r.r13,
-        r.r14,
-        r.r15,
-        r.rip,
-        ..,
-    ] = *words;
-    r.flags = r.flags & !STATUS_FLAGS | flags & STATUS_FLAGS;
-}
-
 /// Logs them with the vector registers, which are in the processor.
 fn log_registers(registers: &Registers) {
-    // SAFETY: the registers are 18 words, in the order of the log.
-    let words: [u64; REGISTER_WORDS] = unsafe { core::mem::transmute(*registers) };
     let log = &mut process().log;
-    for word in words {
+    for word in registers.words() {
         log.word(word);
     }
     frame::live_vector_sum();
@@ -285,9 +254,8 @@ fn apply(registers: &mut Registers, word: u64) {
     if sets {
         let words: [u64; REGISTER_WORDS] = core::array::from_fn(|index| process().log.body(index as u64));
         let flags = registers.flags;
-        // SAFETY: as in `log_registers`; any words are registers.
-        *registers = unsafe { core::mem::transmute::<[u64; REGISTER_WORDS], Registers>(words) };
-        registers.flags = flags & !STATUS_FLAGS | registers.flags & STATUS_FLAGS;
+        *registers = Registers::from_words(words);
+        registers.flags = flags & !SET_FLAGS | registers.flags & SET_FLAGS;
     }
     uncover(start, word >> 32);
     process().log.apply(word, start, &mut |tag, _, bytes, source| {

@@ -268,16 +268,11 @@ impl Program<'_> {
 
 impl Host for Program<'_> {
     fn register(&mut self, number: u16) -> Option<u64> {
-        let r = self.registers;
-        let general = [
-            r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
-            r.r14, r.r15, r.rip,
-        ];
         match number {
-            register::FLAGS => Some(r.flags & !crate::ground::registers::TRAP_FLAG),
+            register::FLAGS => Some(self.registers.flags & !crate::ground::registers::TRAP_FLAG),
             register::FS_BASE => Some(*self.fs_base.get_or_insert_with(registers::fs_base)),
             register::GS_BASE => Some(0),
-            _ => general.get(number as usize).copied(),
+            _ => self.registers.numbered().get(number as usize).copied(),
         }
     }
 

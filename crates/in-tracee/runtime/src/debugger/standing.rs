@@ -87,17 +87,9 @@ pub fn waiting_registers(thread: &crate::state::block::Thread) -> Option<Registe
 }
 
 fn entry_of(thread: &crate::state::block::Thread, fs_base: u64, registers: Registers) -> AgentThread {
-    let r = Registers { rip: sites::original(registers.rip), ..registers };
-    let flags = r.flags & !TRAP_FLAG;
-    AgentThread {
-        index: thread.index as u32,
-        tid: thread.tid,
-        fs_base,
-        registers: [
-            r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
-            r.r14, r.r15, r.rip, flags,
-        ],
-    }
+    let flags = registers.flags & !TRAP_FLAG;
+    let shown = Registers { rip: sites::original(registers.rip), flags, ..registers };
+    AgentThread { index: thread.index as u32, tid: thread.tid, fs_base, registers: shown.numbered() }
 }
 
 /// Waits for a command, and notes it.

@@ -51,9 +51,52 @@ pub struct Registers {
     pub rsp: u64,
 }
 
-const _: () = assert!(size_of::<Registers>() == 144);
+/// Words of [`Registers`].
+pub const REGISTER_WORDS: usize = 18;
+const _: () = assert!(size_of::<Registers>() == 8 * REGISTER_WORDS);
+
+/// Places of registers in [`Registers`], in words.
+macro_rules! places_of {
+    ($($register:ident)*) => { [$(core::mem::offset_of!(Registers, $register) / 8),*] };
+}
+
+/// The order in which debuggers have them.
+const NUMBERED: [usize; REGISTER_WORDS] =
+    places_of!(rax rbx rcx rdx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip flags);
+/// The flags that a debugger can set: carry, parity, adjust, zero, sign, direction, overflow.
+pub const SET_FLAGS: u64 = 0xcd5;
 
 impl Registers {
+    /// In the order of the log.
+    #[inline]
+    pub fn words(self) -> [u64; REGISTER_WORDS] {
+        // SAFETY: they are so many words.
+        unsafe { core::mem::transmute(self) }
+    }
+
+    #[inline]
+    pub fn from_words(words: [u64; REGISTER_WORDS]) -> Registers {
+        // SAFETY: they are so many words, and any will do.
+        unsafe { core::mem::transmute(words) }
+    }
+
+    /// In the order in which debuggers have them: rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, r8 to r15, rip,
+    /// flags.
+    pub fn numbered(self) -> [u64; REGISTER_WORDS] {
+        let words = self.words();
+        NUMBERED.map(|place| words[place])
+    }
+
+    /// Takes what a debugger has set; of the flags those that it can set.
+    pub fn set_numbered(&mut self, numbered: &[u64; REGISTER_WORDS]) {
+        let (mut words, flags) = (self.words(), self.flags);
+        for (place, word) in NUMBERED.into_iter().zip(numbered) {
+            words[place] = *word;
+        }
+        *self = Registers::from_words(words);
+        self.flags = flags & !SET_FLAGS | self.flags & SET_FLAGS;
+    }
+
     /// The six arguments of a system call.
     #[inline]
     pub fn args(&self) -> [u64; 6] {

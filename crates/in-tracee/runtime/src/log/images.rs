@@ -59,8 +59,6 @@ pub fn words_of(of: &Thread) -> [u64; BOARDED_THREAD_WORDS] {
         of.robust_list[0],
         of.robust_list[1],
     ]);
-    // SAFETY: as in `registers_of`.
-    let registers: [u64; 18] = unsafe { core::mem::transmute(of.fault_registers) };
-    words[8..].copy_from_slice(&registers);
+    words[8..].copy_from_slice(&of.fault_registers.words());
     words
 }

@@ -8,7 +8,7 @@ use crate::address_space::page_tracker::{self, Summed};
 use crate::code::islands;
 use crate::ground::frame::{self, RealFrame};
 use crate::ground::notices;
-use crate::ground::registers::{Registers, TRAP_FLAG};
+use crate::ground::registers::{REGISTER_WORDS, Registers, TRAP_FLAG};
 use crate::preemption::{hot_words, left_handlers, probe};
 use crate::state::block::process;
 
@@ -56,28 +56,8 @@ pub fn log_state(registers: &Registers, yields: bool, words: impl FnOnce() -> &'
 }
 
 /// The registers as a pause logs them.
-pub fn state_words(registers: &Registers) -> [u64; 18] {
-    let r = registers;
-    [
-        r.r15,
-        r.r14,
-        r.r13,
-        r.r12,
-        r.rbp,
-        r.rbx,
-        r.r11,
-        r.r9,
-        r.r8,
-        r.r10,
-        r.rdx,
-        r.rsi,
-        r.rdi,
-        r.rcx,
-        r.rax,
-        r.rip,
-        r.flags & STATE_FLAGS,
-        r.rsp,
-    ]
+pub fn state_words(registers: &Registers) -> [u64; REGISTER_WORDS] {
+    Registers { flags: registers.flags & STATE_FLAGS, ..*registers }.words()
 }
 
 // --- replaying ---

@@ -147,17 +147,12 @@ fn arrive(index: usize) {
     own.robust_list = told.robust_list;
     own.rseq = told.rseq;
     own.fs_base = crate::ground::registers::fs_base();
-    own.fault_registers = registers_of(&told.registers);
+    own.fault_registers = Registers::from_words(told.registers);
     own.standing = Standing::Boarded;
     clocks::begin_untrapped();
     frame::save_vectors_at(signal_stack(index));
     table().arrived.fetch_add(1, Ordering::AcqRel);
     kernel::futex_wake(&table().arrived);
-}
-
-fn registers_of(words: &[u64; 18]) -> Registers {
-    // SAFETY: the registers are 18 words in this order.
-    unsafe { core::mem::transmute_copy(words) }
 }
 
 /// What follows the birth event that the injector put into the log.
@@ -312,7 +307,7 @@ pub fn replay_blob(tag: Tag, address: u64, bytes: u64, source: u64) {
             block.robust_list = [words[6], words[7]];
             let mut registers = [0; 18];
             registers.copy_from_slice(&words[8..]);
-            block.fault_registers = registers_of(&registers);
+            block.fault_registers = Registers::from_words(registers);
             block.standing = Standing::Boarded;
         }
         Tag::Standing if bytes == 8 * STANDING_WORDS as u64 && provide(index) => {

@@ -60,11 +60,7 @@ fn publish(kind: u32, code: i32) {
 
 /// Notes the program's registers for the report.
 pub fn note_registers(registers: &Registers) {
-    let r = registers;
-    lane().report.registers = [
-        r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
-        r.r14, r.r15, r.rip, r.flags,
-    ];
+    lane().report.registers = registers.numbered();
 }
 
 /// The log ended before the process did.
