@@ -123,8 +123,8 @@ pub(crate) const fn named(name: &'static str, spec: Arg) -> Arg {
     Arg { name, ty: spec.ty, shape: spec.shape }
 }
 
-/// Rows: `number name(argument: kind, ...) => act, blocks, releases, acquires;`. Without an act the
-/// call is fed; each of the words behind it is there if it is true.
+/// Rows: `number name(argument: kind, ...) => act, blocks, releases, acquires, outward;`. Without an
+/// act the call is fed; each of the words behind it is there if it is true.
 macro_rules! rows {
     ($($nr:literal $name:tt($($arg:tt: $spec:expr),*) $(=> $act:expr)? $(, $fact:ident)*;)*) => {
         &[$($crate::row::Row {
@@ -135,6 +135,7 @@ macro_rules! rows {
             blocks: $crate::row::Facts::NONE$(.$fact())*.blocks,
             releases: $crate::row::Facts::NONE$(.$fact())*.releases,
             acquires: $crate::row::Facts::NONE$(.$fact())*.acquires,
+            outward: $crate::row::Facts::NONE$(.$fact())*.outward,
         }),*]
     };
 }

@@ -17,6 +17,8 @@ pub struct Row {
     pub releases: bool,
     /// The caller may learn by it what others did before: it receives, waits, or locks.
     pub acquires: bool,
+    /// It changes what programs outside of the recording see, whatever its arguments.
+    pub outward: bool,
 }
 
 /// What the words behind a row say: see `rows!`.
@@ -25,10 +27,11 @@ pub(crate) struct Facts {
     pub blocks: bool,
     pub releases: bool,
     pub acquires: bool,
+    pub outward: bool,
 }
 
 impl Facts {
-    pub const NONE: Facts = Facts { blocks: false, releases: false, acquires: false };
+    pub const NONE: Facts = Facts { blocks: false, releases: false, acquires: false, outward: false };
 
     pub const fn blocks(self) -> Facts {
         Facts { blocks: true, ..self }
@@ -40,6 +43,10 @@ impl Facts {
 
     pub const fn acquires(self) -> Facts {
         Facts { acquires: true, ..self }
+    }
+
+    pub const fn outward(self) -> Facts {
+        Facts { outward: true, ..self }
     }
 }
 

@@ -10,50 +10,6 @@ use trace_store::TraceReader;
 use crate::exit::CommandError;
 use crate::lane_events::{LaneEvents, WholeEvent};
 
-/// Calls that change what others see too, whatever their arguments.
-const REACHING: [&str; 40] = [
-    "bind",
-    "connect",
-    "sendto",
-    "creat",
-    "mkdir",
-    "mkdirat",
-    "mknod",
-    "mknodat",
-    "rmdir",
-    "unlink",
-    "unlinkat",
-    "rename",
-    "renameat",
-    "renameat2",
-    "link",
-    "linkat",
-    "symlink",
-    "symlinkat",
-    "truncate",
-    "chmod",
-    "fchmodat",
-    "chown",
-    "lchown",
-    "fchownat",
-    "utimensat",
-    "setxattr",
-    "shmget",
-    "semget",
-    "msgget",
-    "mq_open",
-    "mq_unlink",
-    "mount",
-    "umount2",
-    "chroot",
-    "ptrace",
-    "process_vm_writev",
-    "inotify_add_watch",
-    "openat2",
-    "sched_setaffinity",
-    "pidfd_open",
-];
-
 /// True if tries of this program may run at once.
 pub fn keeps_to_itself(trace: &TraceReader) -> Result<bool, CommandError> {
     let mut event = WholeEvent::default();
@@ -74,7 +30,7 @@ fn reaches_out(event: &WholeEvent) -> bool {
     match call.name {
         "open" => writes(event, parsed.arg(0), parsed.arg(1)),
         "openat" => writes(event, parsed.arg(1), parsed.arg(2)),
-        name => REACHING.contains(&name),
+        _ => call.outward,
     }
 }
 

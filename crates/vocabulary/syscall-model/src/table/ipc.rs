@@ -8,14 +8,14 @@ use crate::row::{Len::*, Row, Shape::*, Special::*};
 use crate::variants::{MSGCTL, SEMCTL, SHMCTL};
 
 pub(super) const ROWS: &[Row] = rows! {
-    29 shmget(key: HEX, size: SIZE, shmflg: of(&IPC_GET));
+    29 shmget(key: HEX, size: SIZE, shmflg: of(&IPC_GET)), outward;
     30 shmat(shmid: INT, shmaddr: ADDRESS, shmflg: of(&SHMAT)) => perform(Shmat);
     31 shmctl(shmid: INT, cmd: INT, buf: ADDRESS) => Variant(&SHMCTL);
-    64 semget(key: HEX, nsems: INT, semflg: of(&IPC_GET));
+    64 semget(key: HEX, nsems: INT, semflg: of(&IPC_GET)), outward;
     65 semop(semid: INT, tsops: reads(Opaque, ArgTimes(2, 6)), nsops: UINT), blocks, releases, acquires;
     66 semctl(semid: INT, semnum: INT, cmd: INT, arg: HEX) => Variant(&SEMCTL), releases, acquires;
     67 shmdt(shmaddr: ADDRESS) => perform(Shmdt);
-    68 msgget(key: HEX, msgflg: of(&IPC_GET));
+    68 msgget(key: HEX, msgflg: of(&IPC_GET)), outward;
     69 msgsnd(msqid: INT, msgp: reads(Opaque, ArgPlus(2, 8)), msgsz: SIZE, msgflg: of(&IPC_MSG)),
         blocks, releases;
     70 msgrcv(msqid: INT, msgp: writes(Opaque, RetPlus(8)), msgsz: SIZE, msgtyp: LONG, msgflg: of(&IPC_MSG)),
@@ -23,8 +23,8 @@ pub(super) const ROWS: &[Row] = rows! {
     71 msgctl(msqid: INT, cmd: INT, buf: ADDRESS) => Variant(&MSGCTL);
     220 semtimedop(semid: INT, tsops: reads(Opaque, ArgTimes(2, 6)), nsops: UINT, timeout: TIMESPEC),
         blocks, releases, acquires;
-    240 mq_open(u_name: TEXT, oflag: of(&OPEN), mode: MODE, u_attr: reads(Opaque, Fixed(64)));
-    241 mq_unlink(u_name: TEXT);
+    240 mq_open(u_name: TEXT, oflag: of(&OPEN), mode: MODE, u_attr: reads(Opaque, Fixed(64))), outward;
+    241 mq_unlink(u_name: TEXT), outward;
     242 mq_timedsend(mqdes: FD, u_msg_ptr: reads(Bytes, Arg(2)), msg_len: SIZE, msg_prio: UINT,
         u_abs_timeout: TIMESPEC), blocks, releases;
     243 mq_timedreceive(mqdes: FD, u_msg_ptr: fills(Bytes), msg_len: SIZE, u_msg_prio: U32_OUT,

@@ -36,7 +36,7 @@ pub(super) const ROWS: &[Row] = rows! {
     310 process_vm_readv(pid: PID, lvec: iov_out(2), liovcnt: SIZE, rvec: reads(Opaque, ArgTimes(4, 16)),
         riovcnt: SIZE, flags: HEX) => perform(ProcessVm), acquires;
     311 process_vm_writev(pid: PID, lvec: iov_in(2), liovcnt: SIZE, rvec: reads(Opaque, ArgTimes(4, 16)),
-        riovcnt: SIZE, flags: HEX) => perform(ProcessVm), releases;
+        riovcnt: SIZE, flags: HEX) => perform(ProcessVm), releases, outward;
     323 userfaultfd(flags: HEX)
         => refuse("faults would be answered by another thread, in an order that no call shows");
     324 membarrier(cmd: of(&MEMBARRIER), flags: HEX, cpu_id: INT);

@@ -18,7 +18,7 @@ pub(super) const ROWS: &[Row] = rows! {
         ru: writes_when(Positive, Rusage, Fixed(144))), blocks, acquires;
     97 getrlimit(resource: of(&RLIMIT), rlim: writes(Rlimit, Fixed(16)));
     98 getrusage(who: of(&RUSAGE), ru: writes(Rusage, Fixed(144)));
-    101 ptrace(request: of(&PTRACE), pid: PID, addr: HEX, data: HEX) => perform(Ptrace), blocks;
+    101 ptrace(request: of(&PTRACE), pid: PID, addr: HEX, data: HEX) => perform(Ptrace), blocks, outward;
     102 getuid();
     104 getgid();
     105 setuid(uid: ID);
@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Row] = rows! {
     158 arch_prctl(option: HEX, arg2: ADDRESS) => perform(ArchPrctl);
     160 setrlimit(resource: of(&RLIMIT), rlim: reads(Rlimit, Fixed(16))) => perform(SetRlimit);
     186 gettid();
-    203 sched_setaffinity(pid: PID, len: UINT, user_mask: reads(Opaque, Arg(1)));
+    203 sched_setaffinity(pid: PID, len: UINT, user_mask: reads(Opaque, Arg(1))), outward;
     204 sched_getaffinity(pid: PID, len: UINT, user_mask: fills(Opaque));
     205 set_thread_area(u_info: ADDRESS);
     211 get_thread_area(u_info: ADDRESS);
@@ -83,7 +83,7 @@ pub(super) const ROWS: &[Row] = rows! {
         flags: of(&crate::flags::files::AT)) => perform(Execveat), blocks;
     334 rseq(rseq: ADDRESS, rseq_len: UINT, flags: of(&RSEQ), sig: HEX)
         => refuse("the kernel sends the thread elsewhere where no call shows it");
-    434 pidfd_open(pid: PID, flags: of(&PIDFD));
+    434 pidfd_open(pid: PID, flags: of(&PIDFD)), outward;
     435 clone3(uargs: reads(Opaque, Arg(1)), size: SIZE) => perform(Clone3), blocks;
     438 pidfd_getfd(pidfd: FD, fd: INT, flags: HEX) => perform(PidfdGetfd);
 };

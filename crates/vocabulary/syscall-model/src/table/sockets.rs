@@ -8,16 +8,16 @@ use crate::variants::{GETSOCKOPT, SETSOCKOPT};
 
 pub(super) const ROWS: &[Row] = rows! {
     41 socket(family: of(&AF), type: of(&SOCK), protocol: INT);
-    42 connect(fd: FD, uservaddr: reads(SockAddr, Arg(2)), addrlen: INT), blocks;
+    42 connect(fd: FD, uservaddr: reads(SockAddr, Arg(2)), addrlen: INT), blocks, outward;
     43 accept(fd: FD, upeer_sockaddr: sockaddr_out(2), upeer_addrlen: SOCKLEN), blocks, acquires;
     44 sendto(fd: FD, buff: reads(Bytes, Arg(2)), len: SIZE, flags: of(&MSG), addr: reads(SockAddr, Arg(5)),
-        addr_len: INT) => perform(Output), blocks, releases;
+        addr_len: INT) => perform(Output), blocks, releases, outward;
     45 recvfrom(fd: FD, ubuf: updates(Positive, Bytes, RetOrArg(2)), size: SIZE, flags: of(&MSG),
         addr: sockaddr_out(5), addr_len: SOCKLEN), blocks, acquires;
     46 sendmsg(fd: FD, msg: MSG_IN, flags: of(&MSG)) => perform(Output), blocks, releases;
     47 recvmsg(fd: FD, msg: MSG_OUT, flags: of(&MSG)) => perform(Receive), blocks, acquires;
     48 shutdown(fd: FD, how: of(&SHUT)), releases;
-    49 bind(fd: FD, umyaddr: reads(SockAddr, Arg(2)), addrlen: INT);
+    49 bind(fd: FD, umyaddr: reads(SockAddr, Arg(2)), addrlen: INT), outward;
     50 listen(fd: FD, backlog: INT);
     51 getsockname(fd: FD, usockaddr: sockaddr_out(2), usockaddr_len: SOCKLEN);
     52 getpeername(fd: FD, usockaddr: sockaddr_out(2), usockaddr_len: SOCKLEN);
