@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use trace_store::LaneEnd;
 
-use crate::lldb::regions;
+use crate::lldb::{Region, regions};
 use crate::names::escaped;
 use crate::packet::{hex, number, unhex};
 use crate::server::Server;
@@ -64,11 +64,13 @@ impl Server<'_> {
         }
     }
 
-    /// The name of a file in the program's own folder of /proc, from its path in hexadecimal.
+    /// The name of a file in the program's own folder of /proc, or in that of its first thread, from
+    /// its path in hexadecimal.
     fn own_file(&self, path: &str) -> Option<String> {
         let path = String::from_utf8(unhex(path)?).ok()?;
-        let folder = format!("/proc/{}/", self.process_id());
-        path.strip_prefix(&folder).map(str::to_owned)
+        let process = self.process_id();
+        let name = path.strip_prefix(&format!("/proc/{process}/"))?;
+        Some(name.strip_prefix(&format!("task/{process}/")).unwrap_or(name).to_owned())
     }
 
     /// The arguments as the kernel put them on the stack, each with its end.
@@ -130,6 +132,18 @@ impl Server<'_> {
         format!("<?xml version=\"1.0\"?>\n<osdata type=\"{}\">\n{items}</osdata>\n", escaped(title))
     }
 
+    /// True for the vDSO that the program sees: a page of code without a name or a file, that is an
+    /// ELF object.
+    fn is_vdso(&self, region: &Region<'_>) -> bool {
+        const BYTES: u64 = 4096;
+        let mut magic = [0; 4];
+        region.name.is_empty()
+            && region.rights.starts_with("r-x")
+            && region.end - region.start == BYTES
+            && self.timeline.read(region.start, &mut magic) == magic.len()
+            && magic == *b"\x7fELF"
+    }
+
     /// What is mapped, without what is the runtime's.
     fn mappings_text(&self) -> String {
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.timeline.pid())).unwrap_or_default();
@@ -143,7 +157,8 @@ impl Server<'_> {
                 .and_then(|trace| trace.files().iter().find(|kept| hex(&kept.file.hash) == last));
             let name = kept.map(|kept| String::from_utf8_lossy(&kept.file.path).into_owned());
             let (start, end, rights, rest) = (region.start, region.end, region.rights, region.place);
-            let name = name.unwrap_or_else(|| region.name.to_owned());
+            let unnamed = if self.is_vdso(&region) { "[vdso]" } else { region.name };
+            let name = name.unwrap_or_else(|| unnamed.to_owned());
             let _ = writeln!(text, "{start:08x}-{end:08x} {rights} {rest} {name}");
         }
         text

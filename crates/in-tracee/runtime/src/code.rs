@@ -9,6 +9,7 @@ pub mod gs;
 pub mod interception;
 pub mod islands;
 pub mod one_processor;
+pub mod own_vdso;
 pub mod patching;
 pub mod processor_words;
 pub mod seccomp;

@@ -17,7 +17,7 @@ use events::{
     BIRTH_FIXED_BYTES, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Kind, MAP_RECORD_BYTES, MORE,
     MapRecord, StopReason, Tag, header, padded,
 };
-use lane_protocol::{BIRTH_RANGES, Birth, CodeMap, FILE_TEXT, MemoryRange, TEXT_START};
+use lane_protocol::{BIRTH_RANGES, Birth, CodeMap, FILE_TEXT, MemoryRange, OWN_VDSO_BYTES, TEXT_START};
 
 use crate::error::InjectError;
 use crate::files::KeepFile;
@@ -70,10 +70,13 @@ pub(crate) fn prepare(
     if let Some(error) = limits::lacks_room(pid, &maps) {
         return Err(error);
     }
-    let image = keep_files(pid, maps, exe.as_os_str().as_encoded_bytes(), keeper)?;
+    let vdso = place_for_vdso(&maps);
+    let mut image = keep_files(pid, maps, exe.as_os_str().as_encoded_bytes(), keeper)?;
+    image.extend(vdso.map(own_vdso));
     let entry_word =
         process.peek(registers.rip).map_err(InjectError::prepare(pid, "reading its entry point"))?;
-    let birth = describe(pid, &registers, &image, entry_word)?;
+    let mut birth = describe(pid, &registers, &image, entry_word)?;
+    birth.vdso = vdso.unwrap_or(0);
     let lane = memory.lane(segment);
     lane.set_birth(&birth);
     let start =
@@ -104,6 +107,31 @@ pub(crate) fn prepare(
     registers.r12 = segment.index() as u64;
     registers.r13 = control_fd;
     process.set_registers(&registers).map_err(InjectError::prepare(pid, "setting registers"))
+}
+
+/// Where the vDSO that the program sees can lie: as near below the kernel's as there is room. Not
+/// below the stack, which grows. `None` where the kernel has none either, or there is no room.
+fn place_for_vdso(maps: &[Mapping]) -> Option<u64> {
+    let kernels = maps.iter().position(|map| map.name == b"[vdso]")?;
+    (1..=kernels).rev().find_map(|index| {
+        let (below, above) = (&maps[index - 1], &maps[index]);
+        let has_room = above.start - below.end >= OWN_VDSO_BYTES && above.name != b"[stack]";
+        has_room.then(|| above.start - OWN_VDSO_BYTES)
+    })
+}
+
+fn own_vdso(start: u64) -> ImageMap {
+    let map = Mapping {
+        start,
+        end: start + OWN_VDSO_BYTES,
+        protection: (libc::PROT_READ | libc::PROT_EXEC) as u32,
+        shared: false,
+        file_offset: 0,
+        device: 0,
+        inode: 0,
+        name: b"[vdso]".to_vec(),
+    };
+    ImageMap { map, file: None, is_stack: false, is_vdso: true }
 }
 
 /// Keeps the files that the image maps, each once.
@@ -207,6 +235,7 @@ fn describe(
         code_count: 0,
         unknown_code: 0,
         code: [CodeMap::default(); BIRTH_RANGES],
+        vdso: 0,
     };
     for part in image {
         let map = &part.map;

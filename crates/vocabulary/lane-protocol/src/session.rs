@@ -517,7 +517,12 @@ pub struct Birth {
     /// Not zero: there is code of a file that could not be kept, of which no recipe knows.
     pub unknown_code: u32,
     pub code: [CodeMap; BIRTH_RANGES],
+    /// Where [`OWN_VDSO_BYTES`] of the runtime's vDSO go; 0: nowhere.
+    pub vdso: u64,
 }
+
+/// Bytes of the vDSO that the program sees, which is the runtime's.
+pub const OWN_VDSO_BYTES: u64 = 4096;
 
 /// A range of memory.
 #[repr(C)]

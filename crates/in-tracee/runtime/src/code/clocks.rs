@@ -1,5 +1,5 @@
 //! Time: the program's calls are answered from the kernel's vDSO, which the
-//! program itself does not see.
+//! program itself does not see (it sees [`super::own_vdso`]).
 //!
 //! The vDSO reads the time stamp counter. Where the program could read it unseen
 //! (generated code, code that could not be analysed), the counter traps, and then

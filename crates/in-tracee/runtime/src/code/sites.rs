@@ -19,7 +19,7 @@ use linux_abi::general as nr;
 
 use crate::code::islands::{ISLAND_CODE_MAX, island_near, replay_island, write_island};
 pub use crate::code::patching::{change_code, put_code, write_code};
-use crate::code::{clocks, gs, seccomp, withheld};
+use crate::code::{clocks, gs, own_vdso, seccomp, withheld};
 use crate::ground::{kernel, memory, notices};
 use crate::log;
 use crate::state::block::{process, session, space};
@@ -128,9 +128,9 @@ pub fn map_of(address: u64) -> Option<CodeMap> {
     sites.maps[..sites.map_count].iter().find(|map| (map.start..map.end).contains(&address)).copied()
 }
 
-/// True of code of a file that the program cannot write to.
+/// True of code of a file that the program cannot write to, and of our own.
 pub fn is_constant_code(address: u64) -> bool {
-    map_of(address).is_some_and(|map| map.protection & nr::PROT_WRITE == 0)
+    map_of(address).is_some_and(|map| map.protection & nr::PROT_WRITE == 0) || own_vdso::is_constant(address)
 }
 
 /// The recipes of a file; `None` while they are not known.
@@ -370,6 +370,7 @@ pub fn unmapped(start: u64, bytes: u64) {
     notices::code_mapped();
     let end = start.saturating_add(bytes);
     withheld::unmapped(start, end);
+    own_vdso::unmapped(start, end);
     notices::code_unmapped(start, end);
     let state = sites();
     let mut touched = false;

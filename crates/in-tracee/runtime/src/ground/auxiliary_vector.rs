@@ -1,6 +1,6 @@
 //! The auxiliary vector that the kernel shows in `/proc/PID/auxv` (proc(5)). The one on the stack
-//! does not name the vDSO, so that calls for the time come to us; programs that bring a C library of
-//! their own (ClickHouse) look in the file, and shall not find it there either.
+//! names a vDSO of ours, so that calls for the time come to us; programs that bring a C library of
+//! their own (ClickHouse) look in the file, and shall find the same there.
 //!
 //! Deliberately absent: the vectors of other processes, and kernels that let nobody change it
 //! (without CONFIG_CHECKPOINT_RESTORE, and without CAP_SYS_RESOURCE).
@@ -10,7 +10,7 @@ use linux_abi::{general as nr, prctl};
 use crate::ground::kernel;
 use crate::ground::proc_files::{self, Path};
 
-pub const AT_IGNORE: u64 = 1;
+const AT_IGNORE: u64 = 1;
 pub const AT_SYSINFO_EHDR: u64 = 33;
 /// Bytes of the kernel's vector, at most, and of an entry.
 const BYTES: usize = 768;
@@ -33,9 +33,14 @@ const FIELDS: [Option<usize>; ADDRESSES] = [
     Some(51),
 ];
 
-/// Takes the vDSO out of what the kernel shows of this process.
+/// The entry of the vDSO for the program: `own` is where ours is, if it is anywhere.
+pub fn vdso_entry(own: Option<(u64, u64)>, kernels: u64) -> [u64; 2] {
+    own.map_or([AT_IGNORE, kernels], |(start, _)| [AT_SYSINFO_EHDR, start])
+}
+
+/// Has the kernel show this vDSO of the process in place of its own, or none.
 #[cold]
-pub fn hide_vdso() {
+pub fn show_vdso(own: Option<(u64, u64)>) {
     let (mut path, mut vector) = (Path::new(), [0u8; BYTES]);
     path.text(b"/proc/thread-self/auxv");
     let read = path.read(&mut vector).map_or(0, <[u8]>::len);
@@ -44,7 +49,11 @@ pub fn hide_vdso() {
     else {
         return;
     };
-    entry[..8].copy_from_slice(&AT_IGNORE.to_le_bytes());
+    let halves = entry.as_chunks_mut::<8>().0;
+    let value = halves.get(1).map_or(0, |value| u64::from_le_bytes(*value));
+    for (half, word) in halves.iter_mut().zip(vdso_entry(own, value)) {
+        *half = word.to_le_bytes();
+    }
     let [address, bytes] = [vector.as_ptr() as u64, read as u64];
     let alone = [u64::from(prctl::PR_SET_MM), u64::from(prctl::PR_SET_MM_AUXV), address, bytes, 0, 0];
     if kernel::failed(kernel::call(nr::__NR_prctl, alone)) {

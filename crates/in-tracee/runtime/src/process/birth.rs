@@ -5,17 +5,18 @@ use core::sync::atomic::Ordering;
 
 use events::{BIRTH_FIXED_BYTES, BOARDED, HEADER_BYTES, Kind, MAP_RECORD_BYTES, Tag, WINDOW, padded};
 use lane_protocol::{
-    CodeMap, FILE_RECIPES, FILE_SESSION, RECIPES_BYTES, RECIPES_START, REGION_BYTES, REGION_START,
-    SESSION_BYTES, SESSION_START,
+    CodeMap, FILE_RECIPES, FILE_SESSION, OWN_VDSO_BYTES, RECIPES_BYTES, RECIPES_START, REGION_BYTES,
+    REGION_START, SESSION_BYTES, SESSION_START,
 };
 use linux_abi::general as nr;
 
 use crate::address_space::recorded_places;
 use crate::code::interception::intercept;
-use crate::code::{clocks, seccomp, sites, vector_saves};
+use crate::code::{clocks, own_vdso, seccomp, sites, vector_saves};
 use crate::debugger::keyframes;
 use crate::ground::assembly::rv_resume;
-use crate::ground::auxiliary_vector::{AT_IGNORE, AT_SYSINFO_EHDR};
+use crate::ground::auxiliary_vector;
+use crate::ground::auxiliary_vector::AT_SYSINFO_EHDR;
 use crate::ground::registers::{Leave, Registers};
 use crate::ground::{frame, kernel, memory, stack_limit};
 use crate::log::lanes;
@@ -31,6 +32,8 @@ const MEMORY_END: u64 = 0x7fff_ffff_f000;
 const FLAGS_AT_START: u64 = 0x202;
 /// Of a map in a birth event: it is what stands for the vDSO.
 const MAP_IS_VDSO: u64 = 2;
+/// It grows downwards.
+const MAP_GROWS_DOWN: u64 = 1;
 
 /// What begins. Known to the entry code.
 mod beginning {
@@ -120,7 +123,8 @@ fn record_birth(user_stack: u64) -> ! {
         crate::ground::proc_dir::keep();
     }
     lab::begin_image(random_bytes(user_stack));
-    let vdso = hide_vdso(user_stack);
+    let image_bytes = put_vdso(birth.vdso);
+    let vdso = replace_vdso(user_stack);
     let process = process();
     let carried = core::mem::take(&mut lane().carried_signals);
     process.log.events += core::mem::take(&mut lane().carried_events);
@@ -138,6 +142,9 @@ fn record_birth(user_stack: u64) -> ! {
     log.blob(stack_limit::stack_limit(), 0, Tag::Memory, 0);
     for range in &birth.ranges[..(birth.range_count as usize).min(birth.ranges.len())] {
         log.blob(range.start, range.end - range.start, Tag::Memory, range.start);
+    }
+    if let Some(bytes) = image_bytes {
+        log.blob(birth.vdso, bytes, Tag::Memory, birth.vdso);
     }
     log.end();
     clocks::find_vdso(vdso);
@@ -196,9 +203,32 @@ fn random_bytes(user_stack: u64) -> Option<u64> {
     }
 }
 
-/// Hides the vDSO from the program, so that its time calls come to us; returns
-/// where it is.
-fn hide_vdso(user_stack: u64) -> u64 {
+/// Maps our own vDSO there and fills it; how many bytes of it are not zero. `None`: it cannot be there.
+fn put_vdso(start: u64) -> Option<u64> {
+    const NO_FILE: i32 = -1;
+    let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED_NOREPLACE;
+    let (image, bytes) = own_vdso::image();
+    if start == 0 || bytes > OWN_VDSO_BYTES {
+        return None;
+    }
+    let mapped = kernel::mmap(start, OWN_VDSO_BYTES, nr::PROT_READ | nr::PROT_WRITE, flags, NO_FILE, 0);
+    if kernel::failed(mapped) {
+        return None;
+    }
+    let is_there = mapped as u64 == start
+        && memory::copy(start, image, bytes)
+        && !kernel::failed(kernel::mprotect(start, OWN_VDSO_BYTES, nr::PROT_READ | nr::PROT_EXEC));
+    if !is_there {
+        kernel::munmap(mapped as u64, OWN_VDSO_BYTES);
+        return None;
+    }
+    own_vdso::begin(start, start + OWN_VDSO_BYTES);
+    Some(bytes)
+}
+
+/// Names our own vDSO to the program in place of the kernel's, so that its time calls come to us;
+/// where it cannot be, none. Returns where the kernel's is.
+fn replace_vdso(user_stack: u64) -> u64 {
     // argc, argv, NULL, envp, NULL, then pairs.
     // SAFETY: the kernel built this stack a moment ago.
     unsafe {
@@ -210,8 +240,11 @@ fn hide_vdso(user_stack: u64) -> u64 {
         at = at.add(1);
         while at.read() != 0 {
             if at.read() == AT_SYSINFO_EHDR {
-                at.write(AT_IGNORE);
-                return at.add(1).read();
+                let kernels = at.add(1).read();
+                let [tag, value] = auxiliary_vector::vdso_entry(own_vdso::place(), kernels);
+                at.write(tag);
+                at.add(1).write(value);
+                return kernels;
             }
             at = at.add(2);
         }
@@ -265,6 +298,72 @@ fn become_first_thread() {
     crate::scheduler::turn::begin_process();
 }
 
+/// A mapping of the image at its birth.
+#[derive(Clone, Copy)]
+struct ImagePart {
+    start: u64,
+    end: u64,
+    protection: u64,
+    grows_down: bool,
+    /// Id of a kept file, and the place in it.
+    content: Option<(u32, u64)>,
+    is_vdso: bool,
+}
+
+impl ImagePart {
+    /// The one with this index in the birth event at hand.
+    fn read(index: u64) -> ImagePart {
+        let log = &process().log;
+        let at = 4 + index * (MAP_RECORD_BYTES as u64 / 8);
+        let (start, end) = (log.body(at), log.body(at + 1));
+        let (protection, flags) = (log.body(at + 2) & 0xffff_ffff, log.body(at + 2) >> 32);
+        let (file, file_offset) = (log.body(at + 3) as u32, log.body(at + 4));
+        if end <= start || memory::in_region(start, end - start) {
+            report::fail("a birth maps memory where the runtime is");
+        }
+        let content = (file != u32::MAX).then_some((file, file_offset));
+        let (grows_down, is_vdso) = (flags & MAP_GROWS_DOWN != 0, flags & MAP_IS_VDSO != 0);
+        ImagePart { start, end, protection, grows_down, content, is_vdso }
+    }
+
+    fn map(&self) {
+        let grows = if self.grows_down { u64::from(nr::MAP_GROWSDOWN | nr::MAP_STACK) } else { 0 };
+        let flags = u64::from(nr::MAP_PRIVATE | nr::MAP_FIXED) | grows;
+        // The log is about to fill it.
+        let write = if self.is_vdso { u64::from(nr::PROT_WRITE) } else { 0 };
+        recorded_places::map_kept(
+            self.start,
+            self.end - self.start,
+            self.protection | write,
+            flags,
+            self.content,
+        );
+        if self.is_vdso {
+            own_vdso::begin(self.start, self.end);
+        }
+    }
+
+    /// The log has filled it.
+    fn protect(&self) {
+        kernel::mprotect(self.start, self.end - self.start, self.protection as u32);
+    }
+
+    /// Code of a kept file.
+    fn code(&self) -> Option<CodeMap> {
+        let (file, file_offset) = self.content.filter(|_| self.is_executable())?;
+        let (start, end, protection) = (self.start, self.end, self.protection as u32);
+        Some(CodeMap { start, end, file_offset, file, protection })
+    }
+
+    fn is_unknown_code(&self) -> bool {
+        self.content.is_none() && self.is_executable() && !self.is_vdso
+    }
+
+    fn is_executable(&self) -> bool {
+        self.protection & u64::from(nr::PROT_EXEC) != 0
+    }
+}
+
 /// Builds the image that the birth event at hand describes, and starts it.
 fn recreate(word: u64) -> ! {
     let log = &mut process().log;
@@ -278,6 +377,7 @@ fn recreate(word: u64) -> ! {
         report::fail("a birth does not fit into its event");
     }
     sites::reset();
+    own_vdso::begin(0, 0);
     crate::address_space::mapped_files::reset();
     space().shared_count = 0;
     let boarded = matches!((word >> 16) as u16, BOARDED | WINDOW);
@@ -289,24 +389,18 @@ fn recreate(word: u64) -> ! {
     let mut has_unknown_code = false;
     let mut code = [CodeMap::default(); lane_protocol::BOARDING_MAPS];
     let mut code_count = 0;
+    let mut vdso: Option<ImagePart> = None;
     for index in 0..map_count {
-        let at = 4 + index * (MAP_RECORD_BYTES as u64 / 8);
-        let (start, end) = (log.body(at), log.body(at + 1));
-        let (protection, flags) = (log.body(at + 2) & 0xffff_ffff, log.body(at + 2) >> 32);
-        let file = log.body(at + 3) as u32;
-        let file_offset = log.body(at + 4);
-        if end <= start || crate::ground::memory::in_region(start, end - start) {
-            report::fail("a birth maps memory where the runtime is");
-        }
-        let grows = if flags & 1 != 0 { u64::from(nr::MAP_GROWSDOWN | nr::MAP_STACK) } else { 0 };
-        let real_flags = u64::from(nr::MAP_PRIVATE | nr::MAP_FIXED) | grows;
-        let content = (file != u32::MAX).then_some((file, file_offset));
-        recorded_places::map_kept(start, end - start, protection, real_flags, content);
-        if content.is_some() && protection & 4 != 0 && code_count < code.len() {
-            code[code_count] = CodeMap { start, end, file_offset, file, protection: protection as u32 };
+        let part = ImagePart::read(index);
+        part.map();
+        if let Some(map) = part.code()
+            && code_count < code.len()
+        {
+            code[code_count] = map;
             code_count += 1;
         }
-        has_unknown_code |= content.is_none() && protection & 4 != 0 && flags & MAP_IS_VDSO == 0;
+        vdso = if part.is_vdso { Some(part) } else { vdso };
+        has_unknown_code |= part.is_unknown_code();
     }
     let process = process();
     process.actions().reset_for_image();
@@ -322,6 +416,9 @@ fn recreate(word: u64) -> ! {
             crate::process::boarding::replay_blob(tag, address, bytes, source);
         }
     });
+    if let Some(vdso) = vdso {
+        vdso.protect();
+    }
     space().break_start = conventions[0];
     space().break_now = if boarded { conventions[3] } else { conventions[0] };
     thread().signals.mask = conventions[1];

@@ -19,7 +19,7 @@ use linux_abi::general as nr;
 use crate::address_space::{mapped_files, segments, unforked};
 use crate::checkpoint::observed_calls;
 use crate::checkpoint::restore::rollback;
-use crate::code::{clocks, sites};
+use crate::code::{clocks, own_vdso, sites};
 use crate::debugger::copies;
 use crate::ground::maps::{self, Mapping, VDSO};
 use crate::ground::registers::Registers;
@@ -260,12 +260,14 @@ pub fn leave_vdso() {
     const JUMP_AT: u64 = 5;
     /// `jmp` to the call's instruction.
     const JUMP: [u8; 2] = [0xeb, 22];
-    let mut vdso = 0..0;
-    maps::for_each_named(c"/proc/thread-self/maps", &mut |map, name| {
-        if name == VDSO {
-            vdso = map.start..map.end;
-        }
-    });
+    let mut vdso = own_vdso::place().map_or(0..0, |(start, end)| start..end);
+    if space().boarded {
+        maps::for_each_named(c"/proc/thread-self/maps", &mut |map, name| {
+            if name == VDSO {
+                vdso = map.start..map.end;
+            }
+        });
+    }
     let bytes = vdso.end - vdso.start;
     let read_write = nr::PROT_READ | nr::PROT_WRITE | nr::PROT_EXEC;
     let mut at = vdso.start + ADDRESS_AT;

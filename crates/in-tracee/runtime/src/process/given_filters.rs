@@ -88,7 +88,7 @@ pub fn take_carried() {
 // --- the end of recording ---
 
 /// What stands ahead of a filter that the kernel gets: calls that the vDSO would answer
-/// pass, which the program cannot do without once it was hidden.
+/// pass, which the functions of ours make from then on.
 const AHEAD: [Instruction; 10] = {
     const fn pass(at: u8, number: u32, otherwise: u8) -> Instruction {
         Instruction { code: op::IF_EQUAL, if_true: 7 - at, if_false: otherwise, operand: number }

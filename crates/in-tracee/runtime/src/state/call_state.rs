@@ -134,6 +134,8 @@ pub struct Reached {
     pub in_line: bool,
     /// The mapping at hand is the runtime's.
     pub hidden: bool,
+    /// The line at hand is that of our own vDSO: where it ends, in columns, so far.
+    pub named: Option<usize>,
 }
 
 /// So much of a line tells whether it begins a mapping, and which.

@@ -13,7 +13,7 @@ use crate::address_space::{
     shared_writes, unforked,
 };
 use crate::checkpoint::take::increments::tracking;
-use crate::code::{clocks, one_processor, sites, withheld};
+use crate::code::{clocks, one_processor, own_vdso, sites, withheld};
 use crate::debugger::displaced;
 use crate::ground::memory::{self, in_region, pages};
 use crate::ground::proc_files::Path;
@@ -480,6 +480,7 @@ pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
 fn protected(address: u64, bytes: u64, protection: u64) {
     if protection & PROT_WRITE != 0 {
         tracking::begin_writing(address, pages(bytes));
+        own_vdso::may_change(address, address.saturating_add(pages(bytes)));
     }
     // Code that the program generates: it may write it first, and make it executable then.
     let is_generated = protection & PROT_WRITE != 0 || sites::map_of(address).is_none();

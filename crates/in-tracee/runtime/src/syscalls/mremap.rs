@@ -8,7 +8,7 @@ use crate::address_space::partial_effects::{self, Moving};
 use crate::address_space::shared_ranges::{forget_shared, note_shared};
 use crate::address_space::{mapped_files, page_tracker, shared_writes, unforked};
 use crate::checkpoint::{area, observed_calls};
-use crate::code::{sites, withheld};
+use crate::code::{own_vdso, sites, withheld};
 use crate::debugger::displaced;
 use crate::ground::maps::{self, Mapping};
 use crate::ground::memory::{self, in_region, pages};
@@ -120,8 +120,13 @@ fn moved(old: u64, old_bytes: u64, new: u64, new_bytes: u64, flags: u64) {
     mapped_files::moved(before, after, flags & DONTUNMAP != 0);
     if new != old {
         observed_calls::note_moved(new, pages(new_bytes));
+        let is_vdso = own_vdso::is_at(old) && flags & DONTUNMAP == 0;
         sites::unmapped(old, pages(old_bytes));
         sites::unmapped(new, pages(new_bytes));
+        if is_vdso {
+            own_vdso::begin(new, new + pages(new_bytes));
+            own_vdso::may_change(new, new + pages(new_bytes));
+        }
     }
     if is_shared(old, old_bytes) {
         forget_shared(old, pages(old_bytes));

@@ -3,6 +3,7 @@
 
 use linux_abi::{errno, general as nr};
 
+use crate::code::own_vdso;
 use crate::ground::proc_files::is_in_proc;
 use crate::ground::{auxiliary_vector, kernel, memory};
 use crate::syscalls::visible_maps;
@@ -26,7 +27,7 @@ fn opened_path(path: u64, fd: i64) -> i64 {
         return fd;
     }
     match name {
-        b"auxv" => auxiliary_vector::hide_vdso(),
+        b"auxv" => auxiliary_vector::show_vdso(own_vdso::place()),
         b"mem" if is_memory_to_write(fd as u64) => {
             kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
             return -i64::from(errno::EACCES);

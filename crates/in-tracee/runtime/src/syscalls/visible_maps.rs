@@ -1,6 +1,7 @@
 //! The lists of mappings that proc(5) has (`maps`, `smaps`), without the runtime's region:
 //! programs that look where there is room (sanitizers), or for their own memory, see what
-//! they would see without us. The vDSO is not shown either: it is there for the runtime alone.
+//! they would see without us. The kernel's vDSO is not shown either, which is there for the runtime
+//! alone; ours has its name.
 //!
 //! Positions count in the list as it is shown, and are kept here; the kernel is read from
 //! where the last read ended, since it makes all that comes before for any other place.
@@ -11,7 +12,7 @@
 use linux_abi::errno::EINVAL;
 use linux_abi::general as nr;
 
-use crate::code::clocks;
+use crate::code::{clocks, own_vdso};
 use crate::ground::memory::{self, in_region};
 use crate::ground::owned::Owned;
 use crate::ground::{kernel, maps};
@@ -20,6 +21,9 @@ use crate::state::call_state::{HEAD_BYTES, MapList, Reached};
 
 /// What is read from the kernel at a time, at most.
 const BUFFER_BYTES: usize = 16 * 1024;
+/// The name of our own vDSO in the list, for which the kernel has none, and the column it stands in.
+const NAME: &[u8] = b"[vdso]\n";
+const NAME_COLUMN: usize = 73;
 static BUFFER: Owned<[u8; BUFFER_BYTES]> = Owned::new([0; BUFFER_BYTES]);
 
 impl Default for MapList {
@@ -37,6 +41,7 @@ impl Reached {
         head_waits: false,
         in_line: false,
         hidden: false,
+        named: None,
     };
 }
 
@@ -114,8 +119,12 @@ impl Reached {
                 self.show_head(&mut target);
                 continue;
             }
-            // All of it has room, but for a head that is complete with one byte.
-            let bytes = target.room.saturating_sub(self.head_bytes as u64).clamp(1, BUFFER_BYTES as u64);
+            // All of it has room, but for a head or a name that is complete with one byte.
+            let waiting = self.head_bytes + HEAD_BYTES;
+            if target.copied > HEAD_BYTES as u64 && target.room <= waiting as u64 {
+                break;
+            }
+            let bytes = target.room.saturating_sub(waiting as u64).clamp(1, BUFFER_BYTES as u64);
             let read =
                 kernel::call(nr::__NR_pread64, [fd, buffer.as_mut_ptr() as u64, bytes, self.real, 0, 0]);
             if read <= 0 {
@@ -143,10 +152,18 @@ impl Reached {
                     Some(end) => (end + 1, true),
                     None => (text.len(), false),
                 };
-                if !self.hidden {
-                    target.take(&text[..bytes]);
-                }
                 self.in_line = !ends;
+                match self.named {
+                    Some(columns) if ends => {
+                        target.take(&text[..bytes - 1]);
+                        self.name_line(columns + bytes - 1, target);
+                    }
+                    _ if !self.hidden => {
+                        self.named = self.named.map(|columns| columns + bytes);
+                        target.take(&text[..bytes]);
+                    }
+                    _ => {}
+                }
                 text = &text[bytes..];
                 continue;
             }
@@ -156,12 +173,22 @@ impl Reached {
             if matches!(byte, b' ' | b':' | b'\n') || self.head_bytes == HEAD_BYTES {
                 if let Some((start, end)) = maps::range_of(&self.head[..self.head_bytes]) {
                     self.hidden = in_region(start, end - start) || clocks::is_vdso(start);
+                    self.named = own_vdso::is_at(start).then_some(self.head_bytes);
                 }
                 self.in_line = byte != b'\n';
                 self.head_waits = true;
                 self.show_head(target);
             }
         }
+    }
+
+    /// The line of our own vDSO has no name in the kernel's list, and so many columns.
+    fn name_line(&mut self, columns: usize, target: &mut Target) {
+        let blanks = NAME_COLUMN.saturating_sub(columns).min(HEAD_BYTES - NAME.len());
+        self.head[..blanks].fill(b' ');
+        self.head[blanks..][..NAME.len()].copy_from_slice(NAME);
+        (self.head_bytes, self.head_waits, self.named) = (blanks + NAME.len(), true, None);
+        self.show_head(target);
     }
 
     fn show_head(&mut self, target: &mut Target) {

@@ -23,9 +23,9 @@ pub static ARCH_PRCTL: VariantTable = VariantTable {
         0x1023 ARCH_REQ_XCOMP_PERM(option: HEX, feature: UINT) => perform(ArchPrctl);
         0x1024 ARCH_GET_XCOMP_GUEST_PERM(option: HEX, addr: U64_OUT);
         0x1025 ARCH_REQ_XCOMP_GUEST_PERM(option: HEX, feature: UINT);
-        0x2001 ARCH_MAP_VDSO_X32(option: HEX, addr: ADDRESS) => refuse("the vDSO is hidden from the program");
-        0x2002 ARCH_MAP_VDSO_32(option: HEX, addr: ADDRESS) => refuse("the vDSO is hidden from the program");
-        0x2003 ARCH_MAP_VDSO_64(option: HEX, addr: ADDRESS) => refuse("the vDSO is hidden from the program");
+        0x2001 ARCH_MAP_VDSO_X32(option: HEX, addr: ADDRESS) => refuse("it maps a vDSO that answers unseen");
+        0x2002 ARCH_MAP_VDSO_32(option: HEX, addr: ADDRESS) => refuse("it maps a vDSO that answers unseen");
+        0x2003 ARCH_MAP_VDSO_64(option: HEX, addr: ADDRESS) => refuse("it maps a vDSO that answers unseen");
         0x4001 ARCH_GET_UNTAG_MASK(option: HEX, addr: U64_OUT);
         0x4002 ARCH_ENABLE_TAGGED_ADDR(option: HEX, bits: UINT) => refuse(TAGS);
         0x4003 ARCH_GET_MAX_TAG_BITS(option: HEX, addr: U64_OUT);

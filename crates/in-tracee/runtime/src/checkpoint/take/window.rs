@@ -19,7 +19,7 @@ use linux_abi::{errno, general as nr};
 
 use crate::checkpoint::area::area;
 use crate::checkpoint::kept_resources::List;
-use crate::code::{islands, sites, withheld};
+use crate::code::{islands, own_vdso, sites, withheld};
 use crate::ground::kernel::{self, error};
 use crate::ground::maps::{self, Mapping, VDSO, protection};
 use crate::ground::proc_files::{self, Path};
@@ -226,7 +226,8 @@ fn kept_file(mapping: &Mapping, name: &[u8]) -> u64 {
 fn log_part(part: &Mapping) {
     const GROWS_DOWN: u64 = 1;
     const IS_VDSO: u64 = 2;
-    let flags = if part.is_stack { GROWS_DOWN } else { 0 } | if part.is_kernels { IS_VDSO } else { 0 };
+    let is_vdso = part.is_kernels || own_vdso::is_at(part.start);
+    let flags = if part.is_stack { GROWS_DOWN } else { 0 } | if is_vdso { IS_VDSO } else { 0 };
     let log = &mut process().log;
     log.word(part.start);
     log.word(part.end);

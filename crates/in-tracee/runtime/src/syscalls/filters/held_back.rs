@@ -28,8 +28,8 @@ pub fn let_through(number: u32, args: &[u64; 6]) -> bool {
     newest.always_lets_through(number) || is_vdsos(number, args[0])
 }
 
-/// True for what the vDSO answers without the kernel, and so without filters. The program
-/// makes calls of it because the vDSO is hidden. (Whoever means the call cannot be told apart.)
+/// True for what the vDSO answers without the kernel, and so without filters: the functions of ours
+/// make these calls. (Whoever means the call is not told apart.)
 fn is_vdsos(number: u32, clock: u64) -> bool {
     match number {
         // Real and monotonic, raw, coarse, since boot, atomic.
