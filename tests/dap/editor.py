@@ -275,6 +275,36 @@ def pause(editor, program, source):
     print("gone:", not processes_of(program))
 
 
+def attached(editor, program, source):
+    """A program that runs already; it goes on when the editor leaves."""
+    running = subprocess.Popen([program])
+    try:
+        editor.ask("initialize", adapterID="retrovane", linesStartAt1=True)
+        editor.ask("attach", processId=running.pid, stopOnEntry=True)
+        editor.event("initialized")
+        editor.ask("setFunctionBreakpoints", breakpoints=[{"name": "step"}])
+        editor.ask("configurationDone")
+        stop = editor.event("stopped")
+        print("attached:", [frame["name"] for frame in editor.frames(stop["threadId"])][-1])
+        for way in ("continue", "continue", "reverseContinue"):
+            stop = editor.move(way, threadId=stop["threadId"])
+            print(way + ":", editor.frames(stop["threadId"])[0]["name"])
+        editor.end()
+        before = cpu_of(running.pid)
+        while cpu_of(running.pid) < before + 10:
+            os.sched_yield()
+        print("goes on:", running.poll() is None)
+    finally:
+        running.kill()
+        running.wait()
+
+
+def cpu_of(pid):
+    """Ticks that a process has computed for."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        return int(file.read().rsplit(") ", 1)[1].split()[11])
+
+
 def gives_up(editor, program, source):
     """A program that is recorded and does not end: the editor leaves."""
     editor.ask("initialize", adapterID="retrovane", linesStartAt1=True)
@@ -310,7 +340,7 @@ def bad(editor, *_):
     editor.end()
 
 
-SCENARIOS = {"demo": demo, "pause": pause, "bad": bad, "gives_up": gives_up}
+SCENARIOS = {"demo": demo, "pause": pause, "attached": attached, "bad": bad, "gives_up": gives_up}
 rest = sys.argv[3:]
 split = rest.index("--")
 SCENARIOS[sys.argv[2]](Editor(Schema(sys.argv[1]), rest[:split]), *rest[split + 1:])

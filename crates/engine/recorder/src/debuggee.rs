@@ -62,6 +62,11 @@ impl Debuggee {
         self.lane == 0
     }
 
+    /// True if it ran before its session began.
+    pub fn ran_already(&self) -> bool {
+        self.is_first() && self.work.session.boarded
+    }
+
     /// Where its mailbox is.
     pub fn segment(&self) -> Segment {
         self.found.get().map_or(Segment::FIRST, |found| found.0)

@@ -66,6 +66,8 @@ impl Control {
     pub fn start(mut options: LiveOptions, session: Session) -> Control {
         let stop = Arc::new(AtomicBool::new(false));
         let debugger = options.debugger.take();
+        // A debugger takes the first checkpoint, where the process stands.
+        let begins_boarded = session.boarded && debugger.is_none();
         let every = Mutex::new(options.checkpoint_every);
         let work = Arc::new(Work {
             session,
@@ -95,7 +97,12 @@ impl Control {
         }
         let socket = work.options.socket.clone();
         let (own, stopped) = (Arc::clone(&work), Arc::clone(&stop));
-        threads.push(injector::start_thread("checkpoints", move || own.keep_time(&stopped)));
+        threads.push(injector::start_thread("checkpoints", move || {
+            if begins_boarded {
+                own.begin_boarded(&stopped);
+            }
+            own.keep_time(&stopped);
+        }));
         Control { work, stop, threads, socket }
     }
 
@@ -422,9 +429,6 @@ impl Work {
 
     /// Takes checkpoints when they are due, and keeps below the limits.
     fn keep_time(&self, stop: &AtomicBool) {
-        if self.session.boarded {
-            self.begin_boarded(stop);
-        }
         let every = || *self.every.lock().unwrap_or_else(PoisonError::into_inner);
         let mut due = Instant::now() + every().unwrap_or_default();
         while !stop.load(Ordering::Acquire) {

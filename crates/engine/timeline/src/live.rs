@@ -71,14 +71,16 @@ impl End {
 }
 
 impl Timeline {
-    /// The timeline of a live program, which stands at its first instruction, or will.
+    /// The timeline of a live program, which stands at its first instruction, or will. The past of one that ran already
+    /// begins with a checkpoint here.
     ///
     /// # Errors
-    /// [`TimelineError::Ended`] if it ended before.
+    /// [`TimelineError::Ended`] if it ended before, [`TimelineError::Order`] if there can be no checkpoint.
     pub fn of_live(debuggee: Debuggee) -> Result<Timeline, TimelineError> {
         let debuggee = Rc::new(debuggee);
         let here = Process::live(&debuggee)?;
-        Ok(Timeline {
+        let ran_already = debuggee.ran_already();
+        let mut timeline = Timeline {
             here,
             legs: Vec::new(),
             checkpoints: Checkpoints::default(),
@@ -99,7 +101,12 @@ impl Timeline {
                 branched_at_present: false,
                 saved: None,
             }),
-        })
+        };
+        // Nothing can be replayed from before.
+        if ran_already {
+            timeline.take_checkpoint()?;
+        }
+        Ok(timeline)
     }
 
     /// The live program whose timeline this is.

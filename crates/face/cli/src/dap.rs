@@ -35,6 +35,7 @@ An editor's configuration says what is debugged:
   {\"request\": \"launch\", \"program\": \"./app\", \"hunt\": 500}  record it until it fails, at most so often
   {\"request\": \"launch\", \"program\": \"./app\", \"live\": true} the live program, with its past
   {\"request\": \"attach\", \"trace\": \"app-3\"}                  a recording
+  {\"request\": \"attach\", \"processId\": 4711}                a process that runs, and its past from then on
   {\"request\": \"attach\", \"session\": \"server\"}               the past of a session of `retrovane live`
 See docs/EDITORS.md for all fields, and for each editor's settings.";
 

@@ -23,6 +23,7 @@ Examples:
   retrovane debug -- ./server --port 8080      gdb at its first instruction; `continue` runs it
   retrovane debug --input data.txt -- ./filter
   retrovane debug --batch -ex 'break parse' -ex continue -ex backtrace -- ./program
+  retrovane debug --attach 4711                a process that runs already; its past begins now
   retrovane debug --child 1 -- make test       the first process that it makes
   retrovane debug --server /tmp/socket -- ./program      for another debugger
 
@@ -49,6 +50,9 @@ pub struct DebugArguments {
     /// Debug the Nth process that is made, instead of the first one, from its first instruction on
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     child: u32,
+    /// Debug a process that runs already, from here on; when gdb ends, it goes on alone
+    #[arg(long, value_name = "PID", conflicts_with_all = ["command", "input", "child"])]
+    attach: Option<i32>,
     /// Intercept system calls by seccomp instead of syscall user dispatch
     #[arg(long)]
     seccomp: bool,
@@ -62,7 +66,7 @@ pub struct DebugArguments {
     #[arg(long, value_name = "PATH", conflicts_with_all = ["batch", "ex"])]
     server: Option<PathBuf>,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    #[arg(required_unless_present = "attach", trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 
@@ -79,7 +83,9 @@ pub struct ServeLiveArguments {
     child: u32,
     #[arg(long)]
     seccomp: bool,
-    #[arg(required = true, trailing_var_arg = true)]
+    #[arg(long)]
+    attach: Option<i32>,
+    #[arg(trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
@@ -87,12 +93,18 @@ pub struct ServeLiveArguments {
 pub fn run(arguments: DebugArguments, settings: &Settings) -> ExitCode {
     if let Some(path) = arguments.server {
         let quiet = settings.quiet;
-        let live =
-            LiveArguments::for_debugger(arguments.checkpoint_every, arguments.seccomp, arguments.command);
+        let live = LiveArguments::for_debugger(
+            arguments.checkpoint_every,
+            arguments.seccomp,
+            arguments.attach,
+            arguments.command,
+        );
+        let at_end = AtEnd::of(arguments.attach);
         let serve = move |debuggee: Debuggee| {
             serve_debuggee(
                 debuggee,
                 &path,
+                at_end,
                 || {
                     if !quiet {
                         telling::tell!(
@@ -144,6 +156,9 @@ fn open(arguments: &DebugArguments, settings: &Settings) -> Result<ExitCode, Com
         if arguments.seccomp {
             command.arg("--seccomp");
         }
+        if let Some(pid) = arguments.attach {
+            command.arg("--attach").arg(pid.to_string());
+        }
         command.arg("--").args(&arguments.command).stdin(match &input {
             None => Stdio::inherit(),
             Some(file) => Stdio::from(file.try_clone().map_err(doing("pass the input on"))?),
@@ -157,9 +172,15 @@ pub fn serve_one(arguments: ServeLiveArguments, settings: &Settings) -> ExitCode
     let parent = parent_id();
     let folder = arguments.folder;
     let socket = folder.join(gdb::SOCKET);
-    let live = LiveArguments::for_debugger(arguments.checkpoint_every, arguments.seccomp, arguments.command);
+    let live = LiveArguments::for_debugger(
+        arguments.checkpoint_every,
+        arguments.seccomp,
+        arguments.attach,
+        arguments.command,
+    );
+    let at_end = AtEnd::of(arguments.attach);
     let serve = move |debuggee: Debuggee| {
-        serve_debuggee(debuggee, &socket, || {}, move || parent_id() != parent);
+        serve_debuggee(debuggee, &socket, at_end, || {}, move || parent_id() != parent);
     };
     let debugger = Some((Box::new(serve) as _, arguments.child));
     let code = live::run_session(live, debugger, Some(&folder), settings);
@@ -168,13 +189,43 @@ pub fn serve_one(arguments: ServeLiveArguments, settings: &Settings) -> ExitCode
     code
 }
 
-/// Serves one debugger, which the program does not outlive unless it detaches.
-fn serve_debuggee(debuggee: Debuggee, socket: &Path, listening: impl Fn(), nobody_comes: impl Fn() -> bool) {
+/// What becomes of the program when its debugger leaves.
+#[derive(Clone, Copy)]
+enum AtEnd {
+    Kill,
+    /// It ran before: it goes on without us.
+    LetGo,
+}
+
+impl AtEnd {
+    fn of(attached: Option<i32>) -> AtEnd {
+        if attached.is_some() { AtEnd::LetGo } else { AtEnd::Kill }
+    }
+
+    fn carry_out(self, debuggee: &Debuggee) {
+        match self {
+            AtEnd::Kill => debuggee.kill(),
+            // The session ends by it as by Ctrl-C.
+            AtEnd::LetGo => {
+                let _ = nix::sys::signal::kill(nix::unistd::getpid(), nix::sys::signal::Signal::SIGTERM);
+            }
+        }
+    }
+}
+
+/// Serves one debugger.
+fn serve_debuggee(
+    debuggee: Debuggee,
+    socket: &Path,
+    at_end: AtEnd,
+    listening: impl Fn(),
+    nobody_comes: impl Fn() -> bool,
+) {
     let killer = debuggee.another();
     // The debugger waits for an answer; a process may be made only after a long time.
     while !debuggee.is_made() && !debuggee.is_gone() {
         if nobody_comes() {
-            return killer.kill();
+            return at_end.carry_out(&killer);
         }
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -188,17 +239,23 @@ fn serve_debuggee(debuggee: Debuggee, socket: &Path, listening: impl Fn(), nobod
         listening();
         let stream = gdb::accept(&listener, || nobody_comes() || killer.is_gone())?;
         let _ = std::fs::remove_file(socket);
-        let Some(stream) = stream else { return Ok(Farewell::Left) };
         let failed = |error: String| CommandError::Debugger(error);
+        let Some(stream) = stream else {
+            if debuggee.ran_already() {
+                Timeline::of_live(debuggee).map_err(|error| failed(error.to_string()))?.detach();
+                return Ok(Farewell::Detached);
+            }
+            return Ok(Farewell::Left);
+        };
         let timeline = Timeline::of_live(debuggee).map_err(|error| failed(error.to_string()))?;
         serve(timeline, &Connection::new(stream), Reason::Stepped).map_err(|error| failed(error.to_string()))
     });
     match served {
         Ok(Farewell::Detached) => {}
-        Ok(Farewell::Left) => killer.kill(),
+        Ok(Farewell::Left) => at_end.carry_out(&killer),
         Err(error) => {
             exit::failure(error.code(), &error);
-            killer.kill();
+            at_end.carry_out(&killer);
         }
     }
 }

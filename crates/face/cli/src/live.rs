@@ -299,6 +299,7 @@ impl LiveArguments {
     pub fn for_debugger(
         checkpoint_every: Option<Duration>,
         seccomp: bool,
+        attach: Option<i32>,
         command: Vec<OsString>,
     ) -> LiveArguments {
         LiveArguments {
@@ -314,7 +315,7 @@ impl LiveArguments {
             shared_memory: SharedMemory::Together,
             children: Children::Keep,
             crash_dir: None,
-            attach: None,
+            attach,
             seccomp,
             command,
         }

@@ -39,6 +39,45 @@ fn auxiliary_vector_at(first: u64, word: impl Fn(u64) -> Option<u64>) -> Vec<u8>
     found
 }
 
+/// The pairs that lie above a place of the first thread's stack, found by those that the kernel writes for each program: its
+/// headers' place, their size and how many there are.
+fn auxiliary_vector_above(stack: u64, read: impl Fn(u64, &mut [u8]) -> usize) -> Vec<u8> {
+    const AT_PHENT: u64 = 4;
+    const AT_PHNUM: u64 = 5;
+    const HEADER_BYTES: u64 = 56;
+    /// No kind of the kernel's is larger.
+    const KIND_MAX: u64 = 64;
+    const BYTES_MAX: usize = 16 << 20;
+    let mut words: Vec<u64> = Vec::new();
+    let mut chunk = vec![0; 4096];
+    let mut at = stack & !7;
+    loop {
+        // To the end of a page, as memory ends at one.
+        let wanted = 4096 - (at % 4096) as usize;
+        let count = read(at, &mut chunk[..wanted]);
+        let whole = chunk[..count].chunks_exact(8);
+        words.extend(whole.map(|word| word.try_into().map_or(0, u64::from_le_bytes)));
+        at += count as u64;
+        if count < wanted || words.len() * 8 > BYTES_MAX {
+            break;
+        }
+    }
+    let is_headers =
+        |six: &[u64]| six[0] == AT_PHDR && six[2] == AT_PHENT && six[3] == HEADER_BYTES && six[4] == AT_PHNUM;
+    let Some(mut first) = words.windows(6).position(is_headers) else { return Vec::new() };
+    while first >= 2 && (1..=KIND_MAX).contains(&words[first - 2]) {
+        first -= 2;
+    }
+    let mut found = Vec::new();
+    for pair in words[first..].chunks_exact(2) {
+        found.extend(pair.iter().flat_map(|word| word.to_le_bytes()));
+        if pair[0] == AT_NULL {
+            break;
+        }
+    }
+    found
+}
+
 impl Server<'_> {
     pub(crate) fn query(&mut self, packet: &str) -> Result<Vec<u8>, ServeError> {
         if let Some(rest) = packet.strip_prefix("qXfer:") {
@@ -153,6 +192,15 @@ impl Server<'_> {
     /// its stack, or in the log where the program has written over that.
     fn auxiliary_vector(&self) -> Vec<u8> {
         let first = self.timeline.stop().first_stack;
+        // The beginning of a process that ran already is not known.
+        if first == 0 {
+            let threads =
+                self.timeline.stop().threads.iter().take(self.timeline.stop().thread_count as usize);
+            let stacks = threads.map(|thread| thread.registers[registers::RSP]);
+            let found =
+                stacks.map(|stack| auxiliary_vector_above(stack, |at, bytes| self.timeline.read(at, bytes)));
+            return found.max_by_key(Vec::len).unwrap_or_default();
+        }
         let present = auxiliary_vector_at(first, |address| self.word(address));
         let is_whole = present.chunks_exact(16).any(|pair| pair[..8] == AT_PHDR.to_le_bytes());
         let logged = if is_whole { None } else { BirthStack::at_present(&self.timeline) };

@@ -99,6 +99,19 @@ pub fn serve(timeline: Timeline, connection: &Connection, reason: Reason) -> Res
         is_lldb: false,
         module_number_at: None,
     };
+    let farewell = converse(&mut server);
+    let is_detached = matches!(farewell, Ok(Farewell::Detached));
+    // What ran before its debugger came does not end with it.
+    let outlives_us = server.timeline.debuggee().is_some_and(|debuggee| debuggee.ran_already());
+    if is_detached || outlives_us {
+        server.timeline.detach();
+    }
+    if outlives_us { Ok(Farewell::Detached) } else { farewell }
+}
+
+/// Answers until the debugger leaves, or does without the program.
+fn converse(server: &mut Server<'_>) -> Result<Farewell, ServeError> {
+    let connection = server.connection;
     while let Some(packet) = connection.receive()? {
         // Commands are text; what is not is none of them.
         let text = String::from_utf8_lossy(&packet).into_owned();
@@ -111,7 +124,6 @@ pub fn serve(timeline: Timeline, connection: &Connection, reason: Reason) -> Res
             After::Detach => {
                 connection.send(b"OK")?;
                 let has_child = server.children.knows_forks && server.child_made(server.reason).is_some();
-                server.timeline.detach();
                 // A child of which it was just told it lets go next.
                 while has_child && let Some(packet) = connection.receive()? {
                     connection.send(if packet.first() == Some(&b'D') { b"OK" } else { b"" })?;

@@ -1,5 +1,7 @@
 //! `retrovane debug`: live programs under gdb, with their past.
 
+#[path = "attached.rs"]
+mod attached;
 #[path = "clients.rs"]
 mod clients;
 #[path = "edits.rs"]
@@ -408,6 +410,7 @@ pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     };
     trials.push(trial("live_interrupts", check_interrupts));
     trials.push(trial("live_detach", check_detach));
+    trials.push(trial("live_attached", attached::check_attached));
     trials.push(trial("live_outputs_in_a_file", pasts::check_outputs_in_a_file));
     trials.push(trial("live_children", pasts::check_children));
     trials.push(trial("live_long_home", pasts::check_long_home));

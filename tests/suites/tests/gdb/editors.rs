@@ -64,6 +64,17 @@ const SCENARIOS: &[Scenario] = &[
         ],
     },
     Scenario {
+        name: "attached",
+        source: "tests/dap/computes.c",
+        expected: &[
+            "attached: main",
+            "continue: step",
+            "continue: step",
+            "reverseContinue: step",
+            "goes on: True",
+        ],
+    },
+    Scenario {
         name: "bad",
         source: "demo/sessions.c",
         expected: &["no program is looked at yet", "/no/such/trace", "/no/such/program", "one of: `program`"],

@@ -40,6 +40,8 @@ struct Configuration {
     live: bool,
     trace: Option<String>,
     session: Option<String>,
+    /// A process that runs.
+    process_id: Option<i32>,
     process: Option<i32>,
     at: Option<String>,
     stop_on_entry: bool,
@@ -90,7 +92,14 @@ impl Running<'_> {
             .map_err(|error| format!("the configuration is wrong: {error}"))?;
         let configuration = &configuration;
         let is_launch = request["command"] == "launch";
-        let trace = match (&configuration.trace, &configuration.session, &configuration.program) {
+        if let (Some(pid), None, None, None) =
+            (configuration.process_id, &configuration.trace, &configuration.session, &configuration.program)
+            && !is_launch
+        {
+            return self.debug_running(configuration, pid);
+        }
+        let named = (&configuration.trace, &configuration.session, &configuration.program);
+        let trace = match named {
             (Some(name), None, None) => {
                 self.settings.trace_dir(Some(name)).map_err(|error| error.to_string())?
             }
@@ -99,11 +108,11 @@ impl Running<'_> {
                 return self.debug(configuration, program);
             }
             (None, None, Some(program)) if is_launch => self.record(configuration, program)?,
-            (None, None, None) if !is_launch => {
+            (None, None, None) if !is_launch && configuration.process_id.is_none() => {
                 self.settings.trace_dir(None).map_err(|error| error.to_string())?
             }
             _ => {
-                let text = "the configuration has one of: `program` (launch), `trace`, `session`";
+                let text = "the configuration has one of: `program` (launch), `trace`, `session`, `processId` (attach)";
                 return Err(text.to_owned());
             }
         };
@@ -219,6 +228,13 @@ impl Running<'_> {
             add_program(command, configuration, program);
         };
         self.start(&base, &add, configuration.stop_on_entry)
+    }
+
+    /// A process that runs already stops where it is.
+    fn debug_running(&self, configuration: &Configuration, pid: i32) -> Result<Debugger, String> {
+        let pid = pid.to_string();
+        let base = self.own(&["debug", "--batch", "--attach", &pid])?;
+        self.start(&base, &|_| {}, configuration.stop_on_entry)
     }
 
     fn start(
