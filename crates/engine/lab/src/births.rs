@@ -226,6 +226,8 @@ impl Engine {
                 self.signal(pid);
             }
         }
+        // Who is stopped, or goes on, says nothing itself.
+        self.touch_parents(node);
         Ok(Outcome::Answer(Answer::result(0)))
     }
 

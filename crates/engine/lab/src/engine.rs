@@ -79,6 +79,8 @@ pub struct Engine {
     next_wait: u64,
     /// Nodes in which something changed since the thread that runs was granted.
     pub stirred: BTreeSet<Option<usize>>,
+    /// Nodes in which a process ended, stopped or went on.
+    pub stirred_families: BTreeSet<Option<usize>>,
     /// Sockets of which something did.
     pub stirred_sockets: BTreeSet<SocketId>,
     pub current: Option<u32>,
@@ -131,6 +133,7 @@ impl Engine {
             waiting: BTreeMap::new(),
             next_wait: 0,
             stirred: BTreeSet::new(),
+            stirred_families: BTreeSet::new(),
             stirred_sockets: BTreeSet::new(),
             current: Some(0),
             granted_at: Instant::now(),
@@ -277,6 +280,7 @@ impl Engine {
         self.hand_over(slot, answer);
         self.current = Some(slot);
         self.stirred.clear();
+        self.stirred_families.clear();
         self.stirred_sockets.clear();
         self.granted_at = Instant::now();
     }

@@ -43,6 +43,8 @@ pub struct Placeholder {
     pub marks: usize,
     told_end: bool,
     heard_end: bool,
+    /// There may be something to read.
+    readable: bool,
     closed: bool,
     /// Options as the program set them: level, name.
     pub options: BTreeMap<(u64, u64), Vec<u8>>,
@@ -98,6 +100,7 @@ impl Placeholders {
             marks: 0,
             told_end: false,
             heard_end: false,
+            readable: true,
             closed: false,
             options: BTreeMap::new(),
         };
@@ -165,6 +168,7 @@ impl Engine {
         let id = SocketId(token);
         let Some(placeholder) = self.placeholders.get(id) else { return };
         placeholder.closed |= flags.contains(epoll::EventFlags::HUP);
+        placeholder.readable |= flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::HUP);
         self.pump(id);
     }
 
@@ -235,10 +239,14 @@ impl Engine {
             let (room, is_open) = (stream.room(), stream.is_open());
             let Some(placeholder) = self.placeholders.get(id) else { return };
             let End::Stream(end) = &placeholder.end else { return };
-            if placeholder.connecting || placeholder.heard_end || is_open && room == 0 {
+            if placeholder.connecting || placeholder.heard_end || !placeholder.readable || is_open && room == 0 {
                 return;
             }
-            match read(end, if is_open { room } else { CHUNK_BYTES }) {
+            let bytes_max = if is_open { room.min(CHUNK_BYTES) } else { CHUNK_BYTES };
+            let bytes = read(end, bytes_max);
+            // What is less than there was room for was all: each more is an event.
+            placeholder.readable = bytes.as_ref().is_some_and(|bytes| bytes.len() >= bytes_max);
+            match bytes {
                 None => return,
                 Some(bytes) if bytes.is_empty() => {
                     placeholder.heard_end = true;

@@ -36,6 +36,8 @@ pub enum Wait {
         until_ns: u64,
         of: Option<SocketId>,
     },
+    /// An end, a stop or a start of a child.
+    Children,
     Sleep {
         until_ns: u64,
     },
@@ -50,7 +52,7 @@ impl Wait {
     pub fn until_ns(self) -> u64 {
         match self {
             Wait::Change { until_ns, .. } | Wait::Sleep { until_ns } | Wait::Futex { until_ns } => until_ns,
-            Wait::Orders => LAB_NEVER,
+            Wait::Children | Wait::Orders => LAB_NEVER,
         }
     }
 }

@@ -12,7 +12,14 @@ const SPIN_NS: u64 = 10_000;
 impl Engine {
     /// Something changed in a node: whoever waits there for that looks.
     pub fn touch(&mut self, node: Option<usize>) {
+        self.touch_parents(node);
         self.look_all(node, None);
+    }
+
+    /// A process of a node may have ended, stopped or gone on: whoever waits for children looks.
+    pub fn touch_parents(&mut self, node: Option<usize>) {
+        self.stirred_families.insert(node);
+        self.look_where(node, |wait| *wait == Wait::Children);
     }
 
     /// Something changed of a socket of a node: whoever waits for that, or for anything, looks.
@@ -24,13 +31,14 @@ impl Engine {
     fn look_all(&mut self, node: Option<usize>, id: Option<SocketId>) {
         self.stirred.insert(node);
         let is_for = |of: Option<SocketId>| of.is_none() || of == id;
+        self.look_where(node, |wait| matches!(wait, Wait::Change { of, .. } if is_for(*of)));
+    }
+
+    fn look_where(&mut self, node: Option<usize>, is_for: impl Fn(&Wait) -> bool) {
         let looks: Vec<u32> = self
             .waiting
             .values()
-            .filter(|(slot, wait)| {
-                matches!(wait, Wait::Change { of, .. } if is_for(*of))
-                    && self.processes.node_of(*slot) == node
-            })
+            .filter(|(slot, wait)| is_for(wait) && self.processes.node_of(*slot) == node)
             .map(|(slot, _)| *slot)
             .collect();
         for slot in looks {
@@ -51,11 +59,13 @@ impl Engine {
         }
     }
 
-    /// A thread waits: until when, how often it has looked in vain, for which socket.
-    pub fn begin_wait(&mut self, slot: u32, [until_ns, attempts, file, ..]: [u64; LAB_WORDS]) -> Outcome {
+    /// A thread waits: until when, how often it has looked in vain, for which socket, whether for children.
+    pub fn begin_wait(&mut self, slot: u32, words: [u64; LAB_WORDS]) -> Outcome {
+        let [until_ns, attempts, file, children, ..] = words;
         let of = if file == 0 { None } else { self.placeholders.find(file) };
         let has_changed = match of {
             Some(id) => self.stirred_sockets.contains(&id),
+            None if children != 0 => self.stirred_families.contains(&self.processes.node_of(slot)),
             None => self.stirred.contains(&self.processes.node_of(slot)),
         };
         if has_changed {
@@ -66,13 +76,13 @@ impl Engine {
         if attempts == 0 {
             self.touch_own(slot);
         }
-        Outcome::Wait(Wait::Change { until_ns, of })
+        Outcome::Wait(if children != 0 { Wait::Children } else { Wait::Change { until_ns, of } })
     }
 
     /// The thread did something before it waits: others of its node look whether it was for them.
     pub fn touch_own(&mut self, slot: u32) {
         let node = self.processes.node_of(slot);
-        self.touch(node);
+        self.look_all(node, None);
     }
 
     pub fn sleep(&self, until_ns: u64) -> Outcome {

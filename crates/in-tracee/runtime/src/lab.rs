@@ -128,7 +128,12 @@ pub fn wait_for(
     at_timeout: i64,
     attempt: &mut dyn FnMut() -> Option<i64>,
 ) -> i64 {
-    wait_for_socket(0, until_ns, restarts, at_timeout, attempt)
+    wait_for_what([0; 2], until_ns, restarts, at_timeout, attempt)
+}
+
+/// The same where nothing but an end, a stop or a start of a child can help.
+pub fn wait_for_children(attempt: &mut dyn FnMut() -> Option<i64>) -> i64 {
+    wait_for_what([0, 1], lane_protocol::LAB_NEVER, true, 0, attempt)
 }
 
 /// The same where nothing but a change of one socket can help: `file` is its number, or 0.
@@ -139,12 +144,23 @@ pub fn wait_for_socket(
     at_timeout: i64,
     attempt: &mut dyn FnMut() -> Option<i64>,
 ) -> i64 {
+    wait_for_what([file, 0], until_ns, restarts, at_timeout, attempt)
+}
+
+/// `what`: a socket's number or 0, and not zero for children.
+fn wait_for_what(
+    what: [u64; 2],
+    until_ns: u64,
+    restarts: bool,
+    at_timeout: i64,
+    attempt: &mut dyn FnMut() -> Option<i64>,
+) -> i64 {
     let mut attempts = 0u64;
     loop {
         if let Some(result) = attempt() {
             return result;
         }
-        let answer = ask_aside(lab_question::WAIT, &[until_ns, attempts, file]);
+        let answer = ask_aside(lab_question::WAIT, &[until_ns, attempts, what[0], what[1]]);
         attempts += 1;
         if let Some(result) = interrupted(restarts) {
             return result;

@@ -96,8 +96,8 @@ pub mod lab_question {
     pub const IMAGE: u32 = 2;
     /// A system call: number, six arguments, then what stands for the descriptor, and its flags.
     pub const CALL: u32 = 3;
-    /// Until something changes in the node, or a time: when, how often it has looked in vain, and the socket that it
-    /// waits for, if it is for one alone.
+    /// Until something changes in the node, or a time: when, how often it has looked in vain, the socket that it
+    /// waits for, if it is for one alone, and not zero if it waits for children alone.
     pub const WAIT: u32 = 4;
     /// Until a time: when.
     pub const SLEEP: u32 = 5;

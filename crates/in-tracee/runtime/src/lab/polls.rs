@@ -111,7 +111,7 @@ pub fn wait_for_child(number: u64, real: &[u64; 6]) -> i64 {
     if is_id && real[2] == 0 {
         attempt[2] = info.as_mut_ptr() as u64;
     }
-    let result = lab::wait_for(LAB_NEVER, true, 0, &mut || {
+    let result = lab::wait_for_children(&mut || {
         let result = kernel::call_for_program(number, &attempt);
         let found = match is_id {
             // si_signo is zero where no child has changed.

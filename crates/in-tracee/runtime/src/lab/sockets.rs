@@ -150,7 +150,7 @@ pub fn perform(number: u64, real: &[u64; 6], file: u64) -> Option<i64> {
             _ => return Some(answer.result),
         }
         let until = answer.until_ns;
-        let waited = lab::ask_aside(lab_question::WAIT, &[until, attempts, file]);
+        let waited = lab::ask_aside(lab_question::WAIT, &[until, attempts, file, 0]);
         attempts += 1;
         if let Some(result) = lab::interrupted(until == lane_protocol::LAB_NEVER) {
             return Some(result);
