@@ -107,7 +107,7 @@ bench-hunt: build
 
 # Labs beside the machine's own sockets; QUICK=1 takes less than a minute.
 bench-lab: build
-	tests/lab/bench $(TARGET_DIR)/release/retrovane $(if $(QUICK),--quick) --json bench-lab.json $(BENCH_FLAGS)
+	tests/lab/bench $(TARGET_DIR)/release/retrovane $(if $(QUICK),--quick) --json bench-lab.json --plots $(BENCH_PLOTS) $(BENCH_FLAGS)
 
 bench: build setup-bench
 	$(TARGET_DIR)/release/bench --json bench.json --plots $(BENCH_PLOTS) $(BENCH_FLAGS)

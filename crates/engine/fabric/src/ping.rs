@@ -37,14 +37,17 @@ const HOPS: u8 = 64;
 pub fn checksum(parts: &[&[u8]]) -> u16 {
     let mut sum = 0u64;
     for part in parts {
-        let (pairs, odd) = part.as_chunks::<2>();
-        sum += pairs.iter().map(|pair| u64::from(u16::from_be_bytes(*pair))).sum::<u64>();
-        sum += odd.first().map_or(0, |&byte| u64::from(byte) << 8);
+        // In the machine's order, four bytes at a time: the sum has its bytes exchanged then, and no others.
+        let (words, rest) = part.as_chunks::<4>();
+        sum += words.iter().map(|word| u64::from(u32::from_le_bytes(*word))).sum::<u64>();
+        let mut last = [0; 4];
+        last[..rest.len()].copy_from_slice(rest);
+        sum += u64::from(u32::from_le_bytes(last));
     }
     while sum >> 16 != 0 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    !(sum as u16)
+    !(sum as u16).swap_bytes()
 }
 
 impl Echo {

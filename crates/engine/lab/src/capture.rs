@@ -12,10 +12,14 @@ const UDP: u8 = 17;
 /// By how many bits windows are shifted, and the bytes of time stamps.
 const WINDOW_SCALE: u8 = 8;
 const STAMP_BYTES: usize = 12;
+/// Bytes of a block before its packet.
+const BLOCK_HEADER_BYTES: usize = 28;
 
 /// A file of packets.
 pub struct Capture {
     file: BufWriter<File>,
+    /// The block that is being made.
+    block: Vec<u8>,
 }
 
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
@@ -47,28 +51,34 @@ impl Capture {
         // if_tsresol: 10^-9; the end of options.
         interface.extend([9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
         file.write_all(&block(1, &interface))?;
-        Ok(Capture { file })
+        Ok(Capture { file, block: Vec::new() })
     }
 
     pub fn packet(&mut self, sent: &Sent) {
-        let frame = frame(sent);
-        let mut body = 0u32.to_le_bytes().to_vec();
-        body.extend(((sent.at_ns >> 32) as u32).to_le_bytes());
-        body.extend((sent.at_ns as u32).to_le_bytes());
-        body.extend((frame.len() as u32).to_le_bytes());
-        body.extend((frame.len() as u32).to_le_bytes());
-        body.extend(&frame);
-        body.resize(body.len().next_multiple_of(4), 0);
+        // Written in place: bulk is copied once.
+        let bytes = &mut self.block;
+        bytes.clear();
+        bytes.extend([0; BLOCK_HEADER_BYTES]);
+        frame(bytes, sent);
+        let frame_bytes = ((bytes.len() - BLOCK_HEADER_BYTES) as u32).to_le_bytes();
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
         if !sent.arrives {
             // A comment.
             let text = b"lost";
-            body.extend(1u16.to_le_bytes());
-            body.extend((text.len() as u16).to_le_bytes());
-            body.extend(text);
-            body.extend([0; 4]);
+            bytes.extend(1u16.to_le_bytes());
+            bytes.extend((text.len() as u16).to_le_bytes());
+            bytes.extend(text);
+            bytes.extend([0; 4]);
+        }
+        let length = (bytes.len() as u32 + 4).to_le_bytes();
+        bytes.extend(length);
+        let time = [(sent.at_ns >> 32) as u32, sent.at_ns as u32].map(u32::to_le_bytes);
+        let header = [6u32.to_le_bytes(), length, [0; 4], time[0], time[1], frame_bytes, frame_bytes];
+        for (to, word) in bytes.chunks_exact_mut(4).zip(header) {
+            to.copy_from_slice(&word);
         }
         // A capture that cannot be written is not worth the lab.
-        let _ = self.file.write_all(&block(6, &body));
+        let _ = self.file.write_all(bytes);
     }
 
     pub fn flush(&mut self) {
@@ -76,45 +86,55 @@ impl Capture {
     }
 }
 
-/// The packet as Ethernet has it.
-fn frame(sent: &Sent) -> Vec<u8> {
+/// Adds the packet as Ethernet has it.
+fn frame(bytes: &mut Vec<u8>, sent: &Sent) {
     let packet = &sent.packet;
-    let (protocol, payload) = match &packet.content {
-        Content::Tcp(segment) => (TCP, tcp(packet.from, packet.to, segment)),
-        Content::Udp(data) => (UDP, udp(packet.from, packet.to, data)),
-        Content::Echo(echo) => icmp(packet.from.ip(), packet.to.ip(), echo),
-        Content::Unreachable => (1, vec![3, 3, 0xfc, 0xfc, 0, 0, 0, 0]),
-    };
     let mac = |host: usize| [2, 0, 0, 0, (host >> 8) as u8, host as u8];
-    let mut frame = Vec::new();
-    frame.extend(mac(sent.to.0));
-    frame.extend(mac(sent.from.0));
-    match (packet.from.ip(), packet.to.ip()) {
+    bytes.extend(mac(sent.to.0));
+    bytes.extend(mac(sent.from.0));
+    let headers_at = bytes.len();
+    let is_v4 = packet.from.ip().is_ipv4() && packet.to.ip().is_ipv4();
+    bytes.extend(if is_v4 { [0x08, 0x00] } else { [0x86, 0xdd] });
+    bytes.resize(headers_at + 2 + if is_v4 { 20 } else { 40 }, 0);
+    let payload_at = bytes.len();
+    let (from, to) = (packet.from.ip(), packet.to.ip());
+    let protocol = match &packet.content {
+        Content::Tcp(segment) => tcp(bytes, packet.from, packet.to, segment),
+        Content::Udp(data) => udp(bytes, packet.from, packet.to, data),
+        Content::Echo(echo) => {
+            let (protocol, message) = icmp(from, to, echo);
+            bytes.extend(message);
+            protocol
+        }
+        Content::Unreachable => {
+            bytes.extend([3, 3, 0xfc, 0xfc, 0, 0, 0, 0]);
+            1
+        }
+    };
+    let payload_bytes = bytes.len() - payload_at;
+    let header = &mut bytes[headers_at + 2..payload_at];
+    match (from, to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
-            frame.extend([0x08, 0x00]);
-            let mut header = vec![0x45, 0];
-            header.extend(((20 + payload.len()) as u16).to_be_bytes());
-            header.extend([0, 0, 0x40, 0, 64, protocol, 0, 0]);
-            header.extend(from.octets());
-            header.extend(to.octets());
-            let sum = checksum(&[&header]).to_be_bytes();
+            header[0] = 0x45;
+            header[2..4].copy_from_slice(&((20 + payload_bytes) as u16).to_be_bytes());
+            header[6..10].copy_from_slice(&[0x40, 0, 64, protocol]);
+            header[12..16].copy_from_slice(&from.octets());
+            header[16..20].copy_from_slice(&to.octets());
+            let sum = checksum(&[header]).to_be_bytes();
             header[10..12].copy_from_slice(&sum);
-            frame.extend(header);
         }
         (from, to) => {
             let octets = |ip: IpAddr| match ip {
                 IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
                 IpAddr::V6(ip) => ip.octets(),
             };
-            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
-            frame.extend((payload.len() as u16).to_be_bytes());
-            frame.extend([protocol, 64]);
-            frame.extend(octets(from));
-            frame.extend(octets(to));
+            header[0] = 0x60;
+            header[4..6].copy_from_slice(&(payload_bytes as u16).to_be_bytes());
+            header[6..8].copy_from_slice(&[protocol, 64]);
+            header[8..24].copy_from_slice(&octets(from));
+            header[24..40].copy_from_slice(&octets(to));
         }
     }
-    frame.extend(payload);
-    frame
 }
 
 /// What checksums of TCP and UDP count besides the packet.
@@ -131,11 +151,11 @@ fn pseudo_header(from: IpAddr, to: IpAddr, protocol: u8, bytes: usize) -> Vec<u8
     header
 }
 
-fn tcp(from: SocketAddr, to: SocketAddr, segment: &fabric::Segment) -> Vec<u8> {
+fn tcp(bytes: &mut Vec<u8>, from: SocketAddr, to: SocketAddr, segment: &fabric::Segment) -> u8 {
     let flag = |is: bool, bit: u8| if is { bit } else { 0 };
     let flags = flag(segment.fin, 1) | flag(segment.syn, 2) | flag(segment.rst, 4) | flag(segment.ack, 16);
     let flags = flags | flag(!segment.data.is_empty(), 8);
-    let mut bytes = Vec::new();
+    let begin = bytes.len();
     bytes.extend(from.port().to_be_bytes());
     bytes.extend(to.port().to_be_bytes());
     bytes.extend((segment.sequence as u32).to_be_bytes());
@@ -147,10 +167,10 @@ fn tcp(from: SocketAddr, to: SocketAddr, segment: &fabric::Segment) -> Vec<u8> {
     bytes.extend([0, 0, 0, 0]);
     bytes.extend(options);
     bytes.extend(&segment.data);
-    let pseudo = pseudo_header(from.ip(), to.ip(), TCP, bytes.len());
-    let sum = checksum(&[&pseudo, &bytes]).to_be_bytes();
-    bytes[16..18].copy_from_slice(&sum);
-    bytes
+    let pseudo = pseudo_header(from.ip(), to.ip(), TCP, bytes.len() - begin);
+    let sum = checksum(&[&pseudo, &bytes[begin..]]).to_be_bytes();
+    bytes[begin + 16..begin + 18].copy_from_slice(&sum);
+    TCP
 }
 
 /// Options of a segment, as Linux lays them out.
@@ -195,15 +215,15 @@ fn icmp(from: IpAddr, to: IpAddr, echo: &fabric::Echo) -> (u8, Vec<u8>) {
     (ICMP_V6, bytes)
 }
 
-fn udp(from: SocketAddr, to: SocketAddr, data: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
+fn udp(bytes: &mut Vec<u8>, from: SocketAddr, to: SocketAddr, data: &[u8]) -> u8 {
+    let begin = bytes.len();
     bytes.extend(from.port().to_be_bytes());
     bytes.extend(to.port().to_be_bytes());
     bytes.extend(((8 + data.len()) as u16).to_be_bytes());
     bytes.extend([0, 0]);
     bytes.extend(data);
-    let pseudo = pseudo_header(from.ip(), to.ip(), UDP, bytes.len());
-    let sum = checksum(&[&pseudo, &bytes]).to_be_bytes();
-    bytes[6..8].copy_from_slice(&sum);
-    bytes
+    let pseudo = pseudo_header(from.ip(), to.ip(), UDP, bytes.len() - begin);
+    let sum = checksum(&[&pseudo, &bytes[begin..]]).to_be_bytes();
+    bytes[begin + 6..begin + 8].copy_from_slice(&sum);
+    UDP
 }

@@ -151,7 +151,13 @@ impl Log {
                         bytes.extend(word.to_le_bytes());
                     }
                     bytes.extend(flags);
-                    bytes.extend_from_slice(&segment.data);
+                    if segment.data.len() < UNHASHED_BYTES_MAX / 4 {
+                        bytes.extend_from_slice(&segment.data);
+                    } else {
+                        self.packets.update(bytes);
+                        bytes.clear();
+                        self.packets.update(&segment.data);
+                    }
                 }
                 Content::Udp(data) => {
                     bytes.extend_from_slice(data);

@@ -168,7 +168,8 @@ impl Engine {
         let id = SocketId(token);
         let Some(placeholder) = self.placeholders.get(id) else { return };
         placeholder.closed |= flags.contains(epoll::EventFlags::HUP);
-        placeholder.readable |= flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::HUP);
+        placeholder.readable |=
+            flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::HUP);
         self.pump(id);
     }
 
@@ -239,7 +240,11 @@ impl Engine {
             let (room, is_open) = (stream.room(), stream.is_open());
             let Some(placeholder) = self.placeholders.get(id) else { return };
             let End::Stream(end) = &placeholder.end else { return };
-            if placeholder.connecting || placeholder.heard_end || !placeholder.readable || is_open && room == 0 {
+            if placeholder.connecting
+                || placeholder.heard_end
+                || !placeholder.readable
+                || is_open && room == 0
+            {
                 return;
             }
             let bytes_max = if is_open { room.min(CHUNK_BYTES) } else { CHUNK_BYTES };
