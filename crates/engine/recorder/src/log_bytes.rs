@@ -1,6 +1,6 @@
 //! Events in the bytes of a log: how long each is, and which end of its lane it means.
 
-use events::{Event, FATAL, HEADER_BYTES, Kind};
+use events::{Event, HEADER_BYTES, Kind};
 use trace_store::LaneEnd;
 
 /// Kind and length of the event at the start; `None` if it is none, or not whole.
@@ -14,24 +14,11 @@ pub(crate) fn measure(bytes: &[u8]) -> Option<(Kind, usize)> {
 
 /// The end that an event means for its lane.
 pub(crate) fn end_of(event: &Event) -> Option<LaneEnd> {
-    match event.kind {
-        Kind::Exit => Some(LaneEnd::Exited(event.result() as i32)),
-        Kind::Stop => Some(LaneEnd::Stopped(event.code)),
-        Kind::Fault if event.flags & FATAL != 0 => Some(LaneEnd::Killed(i32::from(event.code))),
-        Kind::Fault
-        | Kind::Syscall
-        | Kind::Data
-        | Kind::Signal
-        | Kind::Instruction
-        | Kind::Island
-        | Kind::Birth
-        | Kind::Checksum
-        | Kind::Pause
-        | Kind::Turn
-        | Kind::Store
-        | Kind::Change
-        | Kind::Edit => None,
-    }
+    event.ends_lane().then(|| match event.kind {
+        Kind::Exit => LaneEnd::Exited(event.result() as i32),
+        Kind::Stop => LaneEnd::Stopped(event.code),
+        _ => LaneEnd::Killed(i32::from(event.code)),
+    })
 }
 
 /// The events of a part of a log, as far as it holds whole ones.

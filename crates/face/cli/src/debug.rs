@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use gdb_server::{Connection, Farewell, serve};
 use recorder::debuggee::Debuggee;
+use recorder::live::ServeDebugger;
 use timeline::{Reason, Timeline};
 
 use crate::exit::{self, CommandError};
@@ -42,20 +43,8 @@ Ctrl-C stops the program. It ends with gdb, unless gdb detaches.";
 pub struct DebugArguments {
     /// The program's standard input [default: none, which leaves the terminal to gdb; with
     /// --batch and --server: ours]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "attach")]
     input: Option<PathBuf>,
-    /// Take a checkpoint so often while the program runs, as 500ms, 2s
-    #[arg(long, value_name = "T", value_parser = live::duration)]
-    checkpoint_every: Option<Duration>,
-    /// Debug the Nth process that is made, instead of the first one, from its first instruction on
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    child: u32,
-    /// Debug a process that runs already, from here on; when gdb ends, it goes on alone
-    #[arg(long, value_name = "PID", conflicts_with_all = ["command", "input", "child"])]
-    attach: Option<i32>,
-    /// Intercept system calls by seccomp instead of syscall user dispatch
-    #[arg(long)]
-    seccomp: bool,
     /// gdb takes no commands but those of -ex, and ends
     #[arg(long)]
     batch: bool,
@@ -65,9 +54,38 @@ pub struct DebugArguments {
     /// Serve another debugger at this Unix socket, and open none
     #[arg(long, value_name = "PATH", conflicts_with_all = ["batch", "ex"])]
     server: Option<PathBuf>,
+    #[command(flatten)]
+    debugged: Debugged,
+}
+
+/// What is debugged, and how it is run.
+#[derive(Args, Debug)]
+struct Debugged {
+    /// Take a checkpoint so often while the program runs, as 500ms, 2s
+    #[arg(long, value_name = "T", value_parser = live::duration)]
+    checkpoint_every: Option<Duration>,
+    /// Debug the Nth process that is made, instead of the first one, from its first instruction on
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    child: u32,
+    /// Debug a process that runs already, from here on; when gdb ends, it goes on alone
+    #[arg(long, value_name = "PID", conflicts_with_all = ["command", "child"])]
+    attach: Option<i32>,
+    /// Intercept system calls by seccomp instead of syscall user dispatch
+    #[arg(long)]
+    seccomp: bool,
     /// The program and its arguments
     #[arg(required_unless_present = "attach", trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
+}
+
+impl Debugged {
+    /// Runs it under whoever debugs it; `folder` goes when it ends.
+    fn run(self, serve: ServeDebugger, folder: Option<&Path>, settings: &Settings) -> ExitCode {
+        let child = self.child;
+        let live =
+            LiveArguments::for_debugger(self.checkpoint_every, self.seccomp, self.attach, self.command);
+        live::run_session(live, Some((serve, child)), folder, settings)
+    }
 }
 
 /// Run a program for gdb (started by `debug`).
@@ -77,29 +95,15 @@ pub struct ServeLiveArguments {
     /// A private folder: the socket is made in it, and it is removed at the end
     #[arg(long)]
     folder: PathBuf,
-    #[arg(long, value_parser = live::duration)]
-    checkpoint_every: Option<Duration>,
-    #[arg(long, default_value_t = 0)]
-    child: u32,
-    #[arg(long)]
-    seccomp: bool,
-    #[arg(long)]
-    attach: Option<i32>,
-    #[arg(trailing_var_arg = true)]
-    command: Vec<OsString>,
+    #[command(flatten)]
+    debugged: Debugged,
 }
 
 /// Opens gdb on the program, or serves another debugger.
 pub fn run(arguments: DebugArguments, settings: &Settings) -> ExitCode {
     if let Some(path) = arguments.server {
         let quiet = settings.quiet;
-        let live = LiveArguments::for_debugger(
-            arguments.checkpoint_every,
-            arguments.seccomp,
-            arguments.attach,
-            arguments.command,
-        );
-        let at_end = AtEnd::of(arguments.attach);
+        let at_end = AtEnd::of(arguments.debugged.attach);
         let serve = move |debuggee: Debuggee| {
             serve_debuggee(
                 debuggee,
@@ -116,7 +120,7 @@ pub fn run(arguments: DebugArguments, settings: &Settings) -> ExitCode {
                 || false,
             );
         };
-        return live::run_session(live, Some((Box::new(serve), arguments.child)), None, settings);
+        return arguments.debugged.run(Box::new(serve), None, settings);
     }
     exit::of_command(open(&arguments, settings))
 }
@@ -147,19 +151,20 @@ fn open(arguments: &DebugArguments, settings: &Settings) -> Result<ExitCode, Com
         if let Ok(home) = settings.home() {
             command.arg("--home").arg(home);
         }
-        if let Some(every) = arguments.checkpoint_every {
+        let debugged = &arguments.debugged;
+        if let Some(every) = debugged.checkpoint_every {
             command.arg("--checkpoint-every").arg(format!("{}ms", every.as_secs_f64() * 1e3));
         }
-        if arguments.child != 0 {
-            command.arg("--child").arg(arguments.child.to_string());
+        if debugged.child != 0 {
+            command.arg("--child").arg(debugged.child.to_string());
         }
-        if arguments.seccomp {
+        if debugged.seccomp {
             command.arg("--seccomp");
         }
-        if let Some(pid) = arguments.attach {
+        if let Some(pid) = debugged.attach {
             command.arg("--attach").arg(pid.to_string());
         }
-        command.arg("--").args(&arguments.command).stdin(match &input {
+        command.arg("--").args(&debugged.command).stdin(match &input {
             None => Stdio::inherit(),
             Some(file) => Stdio::from(file.try_clone().map_err(doing("pass the input on"))?),
         });
@@ -172,18 +177,11 @@ pub fn serve_one(arguments: ServeLiveArguments, settings: &Settings) -> ExitCode
     let parent = parent_id();
     let folder = arguments.folder;
     let socket = folder.join(gdb::SOCKET);
-    let live = LiveArguments::for_debugger(
-        arguments.checkpoint_every,
-        arguments.seccomp,
-        arguments.attach,
-        arguments.command,
-    );
-    let at_end = AtEnd::of(arguments.attach);
+    let at_end = AtEnd::of(arguments.debugged.attach);
     let serve = move |debuggee: Debuggee| {
         serve_debuggee(debuggee, &socket, at_end, || {}, move || parent_id() != parent);
     };
-    let debugger = Some((Box::new(serve) as _, arguments.child));
-    let code = live::run_session(live, debugger, Some(&folder), settings);
+    let code = arguments.debugged.run(Box::new(serve), Some(&folder), settings);
     // It may not have begun.
     let _ = std::fs::remove_dir_all(&folder);
     code

@@ -1,8 +1,8 @@
 //! Reading events from bytes that nobody vouches for.
 
 use crate::{
-    ARG_COUNT_MASK, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, IN_PLACE, Instruction, Kind, MORE,
-    SETS_REGISTERS, TICKET, Tag, padded,
+    ARG_COUNT_MASK, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, FATAL, HEADER_BYTES, IN_PLACE, Instruction, Kind,
+    MORE, SETS_REGISTERS, TICKET, Tag, padded,
 };
 
 /// Why bytes are not an event.
@@ -141,6 +141,26 @@ impl<'log> Event<'log> {
     /// See [`IN_PLACE`].
     fn is_in_place(&self) -> bool {
         self.kind == Kind::Syscall && self.flags & IN_PLACE != 0
+    }
+
+    /// True if nothing comes behind it in its lane.
+    pub fn ends_lane(&self) -> bool {
+        match self.kind {
+            Kind::Exit | Kind::Stop => true,
+            Kind::Fault => self.flags & FATAL != 0,
+            Kind::Syscall
+            | Kind::Data
+            | Kind::Signal
+            | Kind::Instruction
+            | Kind::Island
+            | Kind::Birth
+            | Kind::Checksum
+            | Kind::Pause
+            | Kind::Turn
+            | Kind::Store
+            | Kind::Change
+            | Kind::Edit => false,
+        }
     }
 
     /// Result of a system call, exit code of an exit.

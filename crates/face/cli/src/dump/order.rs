@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use events::{FATAL, Kind};
+use events::Kind;
 use trace_store::{NO_PARENT, TraceReader};
 
 use super::waits::waited_for;
@@ -142,22 +142,7 @@ impl<'t> Merge<'t> {
         if event.kind == Kind::Turn {
             lane.thread = event.code;
         }
-        lane.tells_end = match event.kind {
-            Kind::Exit | Kind::Stop => true,
-            Kind::Fault => event.flags & FATAL != 0,
-            Kind::Syscall
-            | Kind::Data
-            | Kind::Signal
-            | Kind::Instruction
-            | Kind::Island
-            | Kind::Birth
-            | Kind::Checksum
-            | Kind::Pause
-            | Kind::Turn
-            | Kind::Store
-            | Kind::Change
-            | Kind::Edit => false,
-        };
+        lane.tells_end = event.event().ends_lane();
         let (child, output) = (event.child_lane(), event.output());
         if let Some((_, order)) = output {
             self.next_output = self.next_output.max(order.saturating_add(1));

@@ -10,7 +10,6 @@
 //! Invariant: no thread goes on inside of what a jump has replaced.
 
 use events::{BLOB_HEADER_BYTES, HEADER_BYTES, Kind, padded};
-use linux_abi::general as nr;
 
 use crate::address_space::left_memory;
 use crate::ground::memory::in_region;
@@ -22,18 +21,6 @@ use crate::state::report;
 pub const JUMP_BYTES: u64 = 5;
 /// Bytes of the event's header and of its words.
 const FIXED_BYTES: u64 = HEADER_BYTES as u64 + 16;
-
-/// Maps memory for code and what it works with; false if something is there.
-pub fn map(place: u64, bytes: u64) -> bool {
-    let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED_NOREPLACE;
-    let protection = nr::PROT_READ | nr::PROT_WRITE | nr::PROT_EXEC;
-    let result = kernel::mmap(place, bytes, protection, flags, -1, 0);
-    if !kernel::failed(result) && result as u64 != place {
-        kernel::munmap(result as u64, bytes);
-        return false;
-    }
-    result as u64 == place
-}
 
 /// A jump was written there.
 pub fn note_jump(address: u64) {
@@ -64,7 +51,7 @@ pub fn replay(word: u64) {
     let log = &mut process().log;
     let (place, bytes) = (log.body(0), log.body(1));
     // A change of what files show needs none.
-    if bytes != 0 && (in_region(place, bytes) || !map(place, bytes)) {
+    if bytes != 0 && (in_region(place, bytes) || !kernel::map_code(place, bytes)) {
         report::fail("the memory of a recorded change is not free");
     }
     note_jumps(word >> 32);

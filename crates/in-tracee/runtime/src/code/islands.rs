@@ -5,7 +5,6 @@
 
 use events::Kind;
 use lane_protocol::{Recipe, site_kind};
-use linux_abi::general as nr;
 
 use crate::code::gaps::{self, REACH_BYTES};
 use crate::code::gs;
@@ -178,14 +177,7 @@ fn map_island(code_start: u64) -> Option<u64> {
 }
 
 fn map_island_at(address: u64) -> bool {
-    let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED_NOREPLACE;
-    let protection = nr::PROT_READ | nr::PROT_WRITE | nr::PROT_EXEC;
-    let result = kernel::mmap(address, ISLAND_MAPPED_BYTES, protection, flags, -1, 0);
-    if !kernel::failed(result) && result as u64 != address {
-        kernel::munmap(result as u64, ISLAND_MAPPED_BYTES);
-        return false;
-    }
-    result as u64 == address
+    kernel::map_code(address, ISLAND_MAPPED_BYTES)
 }
 
 fn add_island(start: u64) {

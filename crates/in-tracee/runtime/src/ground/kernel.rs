@@ -83,6 +83,18 @@ pub fn munmap(address: u64, bytes: u64) -> i64 {
     call(nr::__NR_munmap, [address, bytes, 0, 0, 0, 0])
 }
 
+/// Maps memory for code and what it works with; false if something is there.
+pub fn map_code(place: u64, bytes: u64) -> bool {
+    let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED_NOREPLACE;
+    let protection = nr::PROT_READ | nr::PROT_WRITE | nr::PROT_EXEC;
+    let result = mmap(place, bytes, protection, flags, -1, 0);
+    if !failed(result) && result as u64 != place {
+        munmap(result as u64, bytes);
+        return false;
+    }
+    result as u64 == place
+}
+
 /// Changes protection; see mprotect(2).
 pub fn mprotect(address: u64, bytes: u64, protection: u32) -> i64 {
     note_mapping(address, bytes);

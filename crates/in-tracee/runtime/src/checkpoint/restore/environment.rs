@@ -79,7 +79,7 @@ fn make_as(change: &CodeChange, fd: i64, code_at: u64) -> Result<(), u32> {
         return Err(unchanged::NO_MEMORY);
     };
     check(entries)?;
-    if !code_changes::map(place, place_bytes) {
+    if !kernel::map_code(place, place_bytes) {
         return Err(unchanged::NO_MEMORY);
     }
     if !read(fd, place, code_bytes, code_at) || !write_jumps(entries) {
