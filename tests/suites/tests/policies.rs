@@ -248,10 +248,27 @@ fn connections_are_real(tool: &Arc<Tool>) -> TestResult {
 
 type Check = fn(&Arc<Tool>) -> TestResult;
 
+/// A block that is read again and again is in the trace twice at most, though others were read meanwhile.
+fn what_was_read_is_not_stored_again(tool: &Arc<Tool>) -> TestResult {
+    /// The program reads 1,500 blocks of 4 KiB that cannot be compressed, each nine times and more.
+    const CONTENT_BYTES: u64 = 1500 * 4096;
+    let recording = Recording::new(tool, "guests", "reread", "rereads_own_file")?;
+    let record = ["--quiet", "record", "-o", "trace", "--", "./rereads_own_file"];
+    check(&recording.tool(&record, None)?, 0, "parent: ")?;
+    check(&recording.tool(&["replay", "--run", "trace"], None)?, 0, "parent: ")?;
+    let log = std::fs::metadata(recording.path("trace").join("events.rvt"));
+    let bytes = log.map_err(|error| error.to_string())?.len();
+    if bytes > 2 * CONTENT_BYTES {
+        return Err(format!("a log of {bytes} bytes, of {CONTENT_BYTES} that were read"));
+    }
+    Ok(())
+}
+
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    let checks: [(&str, Check); 5] = [
+    let checks: [(&str, Check); 6] = [
         ("outputs", outputs_go_where_policies_say),
         ("refer", files_are_referred_to),
+        ("reread", what_was_read_is_not_stored_again),
         ("files", files_are_real),
         ("inputs", inputs_are_real),
         ("connections", connections_are_real),

@@ -59,6 +59,10 @@ pub const TRANSLATOR_BYTES: u64 = 0x800_0000;
 pub const RECORDS_START: u64 = TRANSLATOR_START + TRANSLATOR_BYTES;
 /// Bytes of that memory.
 pub const RECORDS_BYTES: u64 = 0x40_0000;
+/// Blocks that the log holds and that were read more than once, mapped when they are needed.
+pub const BLOCKS_START: u64 = RECORDS_START + RECORDS_BYTES;
+/// Most bytes of them, with what recording knows of them.
+pub const BLOCKS_BYTES: u64 = 0x410_0000;
 /// What a live process knows of each increment, mapped when it is needed.
 pub const INCREMENTS_START: u64 = REGION_START + 0x1_0000_0000;
 /// Distance of two of them in bytes.
@@ -159,7 +163,7 @@ const _: () = assert!(SCRATCH_START < THREADS_START);
 const _: () = assert!(THREADS_START + THREADS_MAX as u64 * THREAD_AREA_BYTES <= LIVE_START);
 const _: () = assert!(LIVE_START + LIVE_BYTES <= BOUNCE_START);
 const _: () = assert!(BOUNCE_START + THREADS_MAX as u64 * BOUNCE_BYTES <= TRANSLATOR_START);
-const _: () = assert!(RECORDS_START + RECORDS_BYTES <= INCREMENTS_START);
+const _: () = assert!(BLOCKS_START + BLOCKS_BYTES <= INCREMENTS_START);
 const _: () = assert!(INCREMENTS_START + INCREMENTS_MAX as u64 * INCREMENT_BYTES <= STORE_FREE_START);
 const _: () = assert!(STORE_FREE_START + STORE_BYTES / 4096 * 4 <= CANDIDATES_START);
 const _: () = assert!(CANDIDATES_START + CANDIDATES_BYTES <= STORE_START);
