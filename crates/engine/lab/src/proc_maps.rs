@@ -69,17 +69,9 @@ pub fn mounts(text: &str, below: impl Fn(u64) -> u64) -> String {
 }
 
 impl Engine {
-    /// The device that a node is told of: that of what a layer lies on in place of the layer's own.
-    fn told_device(&self, device: u64) -> u64 {
-        let devices = &self.memory.lab().devices;
-        let below = lane_protocol::layer_index(device)
-            .map_or(0, |index| devices[index].load(std::sync::atomic::Ordering::Relaxed));
-        if below == 0 { device } else { below }
-    }
-
     /// What a process of a node is told of a file that is mapped.
     fn told_file(&mut self, node: Option<usize>, file: FileNumbers) -> FileNumbers {
-        let device = self.told_device(file.device);
+        let device = self.memory.lab().below_layer(file.device);
         let inode = match device {
             SHARED_MEMORY => self.files.number(node, device, file.inode),
             _ => self.files.known(node, device, file.inode).unwrap_or(file.inode),
@@ -90,7 +82,7 @@ impl Engine {
     /// `maps`, `smaps` and `mountinfo` of a process of a node, by what the kernel says there.
     pub fn named_files(&mut self, node: Option<usize>, file: &str, text: &str) -> String {
         match file {
-            "mountinfo" => mounts(text, |device| self.told_device(device)),
+            "mountinfo" => mounts(text, |device| self.memory.lab().below_layer(device)),
             "maps" => maps(text, &mut |file| self.told_file(node, file)),
             _ => crate::proc_files::smaps(text, &mut |file| self.told_file(node, file)),
         }

@@ -103,12 +103,10 @@ pub struct ServeLiveArguments {
 pub fn run(arguments: DebugArguments, settings: &Settings) -> ExitCode {
     if let Some(path) = arguments.server {
         let quiet = settings.quiet;
-        let at_end = AtEnd::of(arguments.debugged.attach);
         let serve = move |debuggee: Debuggee| {
             serve_debuggee(
                 debuggee,
                 &path,
-                at_end,
                 || {
                     if !quiet {
                         telling::tell!(
@@ -177,9 +175,8 @@ pub fn serve_one(arguments: ServeLiveArguments, settings: &Settings) -> ExitCode
     let parent = parent_id();
     let folder = arguments.folder;
     let socket = folder.join(gdb::SOCKET);
-    let at_end = AtEnd::of(arguments.debugged.attach);
     let serve = move |debuggee: Debuggee| {
-        serve_debuggee(debuggee, &socket, at_end, || {}, move || parent_id() != parent);
+        serve_debuggee(debuggee, &socket, || {}, move || parent_id() != parent);
     };
     let code = arguments.debugged.run(Box::new(serve), Some(&folder), settings);
     // It may not have begun.
@@ -187,43 +184,23 @@ pub fn serve_one(arguments: ServeLiveArguments, settings: &Settings) -> ExitCode
     code
 }
 
-/// What becomes of the program when its debugger leaves.
-#[derive(Clone, Copy)]
-enum AtEnd {
-    Kill,
-    /// It ran before: it goes on without us.
-    LetGo,
-}
-
-impl AtEnd {
-    fn of(attached: Option<i32>) -> AtEnd {
-        if attached.is_some() { AtEnd::LetGo } else { AtEnd::Kill }
-    }
-
-    fn carry_out(self, debuggee: &Debuggee) {
-        match self {
-            AtEnd::Kill => debuggee.kill(),
-            // The session ends by it as by Ctrl-C.
-            AtEnd::LetGo => {
-                let _ = nix::sys::signal::kill(nix::unistd::getpid(), nix::sys::signal::Signal::SIGTERM);
-            }
-        }
+/// The debugger is gone: so is the program, unless it ran before.
+fn end(debuggee: &Debuggee) {
+    if debuggee.ran_already() {
+        // The session ends by it as by Ctrl-C, which lets the program go.
+        let _ = nix::sys::signal::kill(nix::unistd::getpid(), nix::sys::signal::Signal::SIGTERM);
+    } else {
+        debuggee.kill();
     }
 }
 
 /// Serves one debugger.
-fn serve_debuggee(
-    debuggee: Debuggee,
-    socket: &Path,
-    at_end: AtEnd,
-    listening: impl Fn(),
-    nobody_comes: impl Fn() -> bool,
-) {
+fn serve_debuggee(debuggee: Debuggee, socket: &Path, listening: impl Fn(), nobody_comes: impl Fn() -> bool) {
     let killer = debuggee.another();
     // The debugger waits for an answer; a process may be made only after a long time.
     while !debuggee.is_made() && !debuggee.is_gone() {
         if nobody_comes() {
-            return at_end.carry_out(&killer);
+            return end(&killer);
         }
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -250,10 +227,10 @@ fn serve_debuggee(
     });
     match served {
         Ok(Farewell::Detached) => {}
-        Ok(Farewell::Left) => at_end.carry_out(&killer),
+        Ok(Farewell::Left) => end(&killer),
         Err(error) => {
             exit::failure(error.code(), &error);
-            at_end.carry_out(&killer);
+            end(&killer);
         }
     }
 }

@@ -24,7 +24,11 @@ fn auxiliary_vector_at(first: u64, word: impl Fn(u64) -> Option<u64>) -> Vec<u8>
             Some(_) => at += 8,
         }
     }
-    at += 8;
+    auxiliary_vector_from(at + 8, word)
+}
+
+/// The pairs that begin there.
+fn auxiliary_vector_from(mut at: u64, word: impl Fn(u64) -> Option<u64>) -> Vec<u8> {
     let mut found = Vec::new();
     while let (Some(kind), Some(value)) = (word(at), word(at + 8))
         && found.len() < 4096
@@ -39,9 +43,9 @@ fn auxiliary_vector_at(first: u64, word: impl Fn(u64) -> Option<u64>) -> Vec<u8>
     found
 }
 
-/// The pairs that lie above a place of the first thread's stack, found by those that the kernel writes for each program: its
+/// Where they begin above a place of the first thread's stack, found by those that the kernel writes for each program: its
 /// headers' place, their size and how many there are.
-fn auxiliary_vector_above(stack: u64, read: impl Fn(u64, &mut [u8]) -> usize) -> Vec<u8> {
+fn auxiliary_vector_above(stack: u64, read: impl Fn(u64, &mut [u8]) -> usize) -> Option<u64> {
     const AT_PHENT: u64 = 4;
     const AT_PHNUM: u64 = 5;
     const HEADER_BYTES: u64 = 56;
@@ -64,18 +68,11 @@ fn auxiliary_vector_above(stack: u64, read: impl Fn(u64, &mut [u8]) -> usize) ->
     }
     let is_headers =
         |six: &[u64]| six[0] == AT_PHDR && six[2] == AT_PHENT && six[3] == HEADER_BYTES && six[4] == AT_PHNUM;
-    let Some(mut first) = words.windows(6).position(is_headers) else { return Vec::new() };
+    let mut first = words.windows(6).position(is_headers)?;
     while first >= 2 && (1..=KIND_MAX).contains(&words[first - 2]) {
         first -= 2;
     }
-    let mut found = Vec::new();
-    for pair in words[first..].chunks_exact(2) {
-        found.extend(pair.iter().flat_map(|word| word.to_le_bytes()));
-        if pair[0] == AT_NULL {
-            break;
-        }
-    }
-    found
+    Some((stack & !7) + 8 * first as u64)
 }
 
 impl Server<'_> {
@@ -197,9 +194,9 @@ impl Server<'_> {
             let threads =
                 self.timeline.stop().threads.iter().take(self.timeline.stop().thread_count as usize);
             let stacks = threads.map(|thread| thread.registers[registers::RSP]);
-            let found =
-                stacks.map(|stack| auxiliary_vector_above(stack, |at, bytes| self.timeline.read(at, bytes)));
-            return found.max_by_key(Vec::len).unwrap_or_default();
+            let mut places = stacks
+                .filter_map(|stack| auxiliary_vector_above(stack, |at, bytes| self.timeline.read(at, bytes)));
+            return places.next().map_or(Vec::new(), |at| auxiliary_vector_from(at, |at| self.word(at)));
         }
         let present = auxiliary_vector_at(first, |address| self.word(address));
         let is_whole = present.chunks_exact(16).any(|pair| pair[..8] == AT_PHDR.to_le_bytes());

@@ -5,7 +5,7 @@
 //! waits until its slot is granted again, so whatever it asked for is answered, and the order of all
 //! that happens in the lab is the order in which the engine grants.
 
-use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 /// Threads that a lab can have at a time.
 pub const LAB_SLOTS: usize = 2048;
@@ -216,6 +216,14 @@ pub struct Lab {
     /// Not zero: the engine sleeps on the doorbell, or is about to.
     pub sleeps: AtomicU32,
     pub slots: [LabSlot; LAB_SLOTS],
+}
+
+impl Lab {
+    /// The device that a node is told of: that of what a layer lies on in place of the layer's own.
+    pub fn below_layer(&self, device: u64) -> u64 {
+        let below = layer_index(device).map_or(0, |index| self.devices[index].load(Ordering::Relaxed));
+        if below == 0 { device } else { below }
+    }
 }
 
 /// A thread's questions and answers.

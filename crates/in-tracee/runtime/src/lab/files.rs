@@ -25,11 +25,9 @@ fn time_ns(seconds: u64, nanos: u64) -> u64 {
     seconds.wrapping_mul(SECOND_NS).wrapping_add(nanos)
 }
 
-/// The device that a node is told of: that of what a layer lies on in place of the layer's own.
-pub fn below_layer(device: u64) -> u64 {
-    let below = lane_protocol::layer_index(device)
-        .map_or(0, |index| session().lab.devices[index].load(Ordering::Relaxed));
-    if below == 0 { device } else { below }
+/// See [`lane_protocol::Lab::below_layer`].
+fn below_layer(device: u64) -> u64 {
+    session().lab.below_layer(device)
 }
 
 /// What is known of a file.
