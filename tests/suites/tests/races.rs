@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
+use serde_json::Value;
 use suites::{Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, in_workspace, make_file, run, run_suite};
 
 const RACES: [&str; 6] = ["aba", "deadlock", "double_checked", "lost_update", "missed_wakeup", "plain_count"];
@@ -194,12 +195,21 @@ fn check_schedule(tool: &Tool, race: &str, home: &Path) -> TestResult {
     minimise.extend([small.clone().into(), trace.into()]);
     let found = run(tool.command(User::Current, home, &minimise), HUNT_TIME_MAX)?;
     let facts = found.stdout_text();
-    let number = |name: &str| facts.split_once(name).and_then(|(_, rest)| rest.chars().next());
+    let parsed: Value = serde_json::from_str(&facts).unwrap_or_default();
+    let switches = parsed["switches"].as_array().map_or(&[][..], Vec::as_slice);
     // Each stack of two is a list that is not empty, and lines of the source are named.
-    let is_few = matches!(number("\"schedule_switches\":"), Some('1'..='3'));
+    let is_few = (1..=3).contains(&switches.len()) && parsed["schedule_switches"] == switches.len();
+    let stack = |switch: &Value| switch["stopped"].to_string();
     let sources = [format!("{race}.c:"), "race.h:".to_owned()];
-    if !is_few || facts.contains("\"stopped\":[]") || !sources.iter().any(|name| facts.contains(name)) {
+    let names_source = sources.iter().any(|name| facts.contains(name));
+    if !is_few || switches.iter().any(|switch| stack(switch) == "[]") || !names_source {
         return Err(format!("not one to three switches with their stacks: {}{facts}", found.stderr_text()));
+    }
+    // What is shown is the stack of the thread that was stopped, not of another one that came there.
+    let is_of_another = |switch: &Value| switch["thread"] == 1 && stack(switch).contains("second_thread at");
+    let is_of_main = |switch: &Value| switch["thread"] == 2 && stack(switch).contains("main at");
+    if RACES.contains(&race) && switches.iter().any(|switch| is_of_another(switch) || is_of_main(switch)) {
+        return Err(format!("the stack of another thread: {facts}"));
     }
     for (name, fails) in [("failing", true), ("passing", false)] {
         let mut replay = words(&["--quiet", "replay"]);

@@ -1,7 +1,7 @@
 //! The stack of a recorded process at a position, and where it died.
 
 use replayer::{Frame, ReplayOptions, Stacks};
-use timeline::{Going, Position, Stops, Timeline, TimelineError};
+use timeline::{Position, Timeline, TimelineError};
 use trace_store::{LaneEnd, TraceReader, hash_hex};
 
 use crate::exit::CommandError;
@@ -39,15 +39,13 @@ impl Past {
         Ok(self.stack())
     }
 
-    /// The stack of the running thread where it comes to an instruction behind this many events.
-    pub fn at_instruction(&mut self, event: u64, address: u64) -> Result<Vec<Frame>, CommandError> {
+    /// The same of this thread, whoever runs there; `None` where it is not told.
+    pub fn of_thread_at(&mut self, event: u64, thread: u32) -> Result<Option<Vec<Frame>>, CommandError> {
         self.timeline.seek(Position { event, steps: 0 }, &|| false).map_err(failed)?;
-        // Behind a call that is followed by the instruction, the thread stands there already.
-        if self.registers()[RIP] != address {
-            let stops = Stops { breakpoints: vec![address], ..Stops::default() };
-            self.timeline.forward(Going::On, &stops, &|| false).map_err(failed)?;
-        }
-        Ok(self.stack())
+        let stop = self.timeline.stop();
+        let known = &stop.threads[..(stop.thread_count as usize).min(stop.threads.len())];
+        let found = known.iter().find(|known| known.index == thread).map(|known| known.registers);
+        Ok(found.map(|registers| self.stack_of(&registers)))
     }
 
     /// The stack at a position.
@@ -64,6 +62,10 @@ impl Past {
 
     fn stack(&mut self) -> Vec<Frame> {
         let registers = self.registers();
+        self.stack_of(&registers)
+    }
+
+    fn stack_of(&mut self, registers: &[u64; 18]) -> Vec<Frame> {
         self.stacks.of(self.timeline.pid(), registers[RIP], registers[RSP], registers[RBP])
     }
 

@@ -313,7 +313,12 @@ fn report(
     let stacks = stacks(&failing, &switches, settings)?;
     facts["schedule_switches"] = json!(forced);
     facts["switches"] = json!(
-        stacks.iter().map(|[stopped, next]| json!({ "stopped": stopped, "next": next })).collect::<Vec<_>>()
+        stacks
+            .iter()
+            .map(|Stacks { who, stopped, next }| {
+                json!({ "process": who.0, "thread": who.1, "stopped": stopped, "next": next })
+            })
+            .collect::<Vec<_>>()
     );
     for name in ["forced", "said"] {
         let _ = std::fs::remove_file(output.join(name));
@@ -325,8 +330,10 @@ fn report(
         writeln!(out, "{facts}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    for (number, [stopped, next]) in stacks.iter().enumerate() {
-        writeln!(out, "switch {}: this thread is stopped:", number + 1)?;
+    let is_alone = failing.lanes().len() == 1;
+    for (number, Stacks { who: (process, thread), stopped, next }) in stacks.iter().enumerate() {
+        let of = if is_alone { String::new() } else { format!(" of process {process}") };
+        writeln!(out, "switch {}: thread {thread}{of} is stopped:", number + 1)?;
         stopped.iter().try_for_each(|line| writeln!(out, "    {line}"))?;
         if !next.is_empty() {
             writeln!(out, "  and another one goes on, which stands at:")?;
@@ -351,12 +358,20 @@ fn report(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The stacks of who was stopped and who went on, at each forced switch of the trace.
+/// The stacks of who was stopped and who went on.
+struct Stacks {
+    /// Process, and its thread as `dump` counts.
+    who: (i32, u32),
+    stopped: Vec<String>,
+    next: Vec<String>,
+}
+
+/// The stacks at each forced switch of the trace.
 fn stacks(
     trace: &TraceReader,
     forced: &[ForcedSwitch],
     settings: &Settings,
-) -> Result<Vec<[Vec<String>; 2]>, CommandError> {
+) -> Result<Vec<Stacks>, CommandError> {
     let mut pasts = Pasts::new(trace, settings);
     let lines = |frames: Vec<Frame>| frames.iter().map(frame_text).collect::<Vec<String>>();
     let all = Switches::of(trace)?.all;
@@ -369,13 +384,15 @@ fn stacks(
         forced.iter().any(is_it)
     };
     let made = all.iter().filter(|made| is_forced(&made.place));
+    let process = |lane| trace.lanes().iter().find(|info| info.lane == lane).map_or(0, |info| info.pid);
     let both = |made: &Made| {
-        let at_stop = lines(made.place.stack(pasts.of(made.place.lane)?, made.stopped)?);
+        let who = (process(made.place.lane), made.place.thread + 1);
+        let stopped = lines(made.place.stack(pasts.of(made.place.lane)?, made.stopped)?);
         let next = match made.next {
             Some((lane, events)) => lines(pasts.of(lane)?.at_event(events)?),
             None => Vec::new(),
         };
-        Ok([at_stop, next])
+        Ok(Stacks { who, stopped, next })
     };
     made.map(both).collect()
 }

@@ -37,12 +37,12 @@ impl Candidate {
         ForcedSwitch { lane, thread, place: place as u32, address, ordinal }
     }
 
-    /// The stack of the thread that was stopped there: behind so many events, or at the pause behind them.
+    /// The stack of the thread that was stopped there, behind so many events: that of its pause is among them.
+    /// Empty where it is not told.
     pub fn stack(self, past: &mut Past, stopped: u64) -> Result<Vec<Frame>, CommandError> {
         match self.place {
             ForcedPlace::Call => past.at_event(stopped),
-            // The event before it is the pause, which is found there.
-            _ => past.at_instruction(stopped.saturating_sub(1), self.address),
+            _ => Ok(past.of_thread_at(stopped, self.thread)?.unwrap_or_default()),
         }
     }
 }
