@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::kills;
 use crate::measure::{median, quantile};
+use crate::output::{Failure, say, warn};
 use crate::plots;
 use crate::recovery;
 use crate::rivals::{Fork, Mirror, Scheme, Stop};
@@ -70,7 +71,7 @@ impl Drop for Folder {
     }
 }
 
-pub fn run(options: &Bench) -> Result<(), String> {
+pub fn run(options: &Bench) -> Result<(), Failure> {
     let folder = Folder::new(&options.dir).map_err(|error| format!("{}: {error}", options.dir.display()))?;
     if let Some(plots) = &options.plots {
         std::fs::create_dir_all(plots).map_err(|error| format!("{}: {error}", plots.display()))?;
@@ -78,12 +79,13 @@ pub fn run(options: &Bench) -> Result<(), String> {
     let mut keys = Map::new();
     let wants = |part: Part| options.only.is_empty() || options.only.contains(&part);
     if wants(Part::Pauses) {
-        pauses(options, &folder.0, &mut keys);
+        pauses(options, &folder.0, &mut keys)?;
     }
     if wants(Part::Recovery) {
         match recovery::run(&folder.0, large(options.quick)) {
             Ok(found) => keys.extend(found),
-            Err(error) => eprintln!("retrovane-mirror: recovery was not measured: {error}"),
+            Err(Failure::Told(error)) => warn(format_args!("recovery was not measured: {error}")),
+            Err(Failure::Unheard) => return Err(Failure::Unheard),
         }
     }
     if wants(Part::Kills) {
@@ -104,18 +106,19 @@ pub fn run(options: &Bench) -> Result<(), String> {
         keys.entry(named(scheme, key)).or_insert(Value::Null);
     }
     let text = serde_json::to_string_pretty(&Value::Object(keys)).map_err(|error| error.to_string())?;
-    println!("{text}");
-    std::fs::write(&options.json, text + "\n").map_err(|error| format!("{}: {error}", options.json.display()))
+    std::fs::write(&options.json, format!("{text}\n"))
+        .map_err(|error| format!("{}: {error}", options.json.display()))?;
+    say(format_args!("{text}"))
 }
 
 /// The periodic task and the first stores.
-fn pauses(options: &Bench, folder: &Path, keys: &mut Map<String, Value>) {
+fn pauses(options: &Bench, folder: &Path, keys: &mut Map<String, Value>) -> Result<(), Failure> {
     let (own, rivals) = if options.quick { (1000, 1000) } else { (40_000, 10_000) };
     let large = large(options.quick);
-    println!(
+    say(format_args!(
         "{:9} {:>6} {:>12} {:>12} {:>12}  checkpoints",
         "scheme", "MiB", "without us", "with us", "extra us"
-    );
+    ))?;
     let mut shown = Vec::new();
     let mut counted = usize::MAX;
     for name in SCHEMES {
@@ -131,19 +134,20 @@ fn pauses(options: &Bench, folder: &Path, keys: &mut Map<String, Value>) {
                 }
             }
             let extra = measured.map(|measured| measured.extra);
-            keys.insert(named(name, &format!("worst_extra_us_{key}")), number(extra));
+            keys.insert(named(name, &format!("worst_extra_us_{key}")), number(extra)?);
         }
-        keys.insert(named(name, "first_writes_ratio"), number(first_writes(name, folder, options.quick)));
+        keys.insert(named(name, "first_writes_ratio"), number(first_writes(name, folder, options.quick))?);
     }
     if let Some(plots) = &options.plots {
         let title = format!("A periodic task beside checkpoints of {} MiB without pause", large / MIB);
         if let Err(error) = plots::draw_together(plots, &title, &shown) {
-            eprintln!("retrovane-mirror: {error}");
+            warn(error);
         }
     }
     keys.insert("periods".into(), json!(counted));
     keys.insert("rival_periods_most".into(), json!(rivals));
     keys.insert("large_mib".into(), json!(large / MIB));
+    Ok(())
 }
 
 fn read_keys(path: &Path) -> Result<Map<String, Value>, String> {
@@ -157,13 +161,14 @@ fn named(scheme: &str, key: &str) -> String {
     if scheme == "mirror" { key.to_owned() } else { format!("{scheme}_{key}") }
 }
 
-fn number(value: Result<f64, String>) -> Value {
+fn number(value: Result<f64, Failure>) -> Result<Value, Failure> {
     match value {
-        Ok(value) => json!((value * 1000.0).round() / 1000.0),
-        Err(error) => {
-            eprintln!("retrovane-mirror: not measured: {error}");
-            Value::Null
+        Ok(value) => Ok(json!((value * 1000.0).round() / 1000.0)),
+        Err(Failure::Told(error)) => {
+            warn(format_args!("not measured: {error}"));
+            Ok(Value::Null)
         }
+        Err(Failure::Unheard) => Err(Failure::Unheard),
     }
 }
 
@@ -183,7 +188,7 @@ fn periods_of(
     size: usize,
     length: Length,
     plots: Option<&Path>,
-) -> Result<Measured, String> {
+) -> Result<Measured, Failure> {
     let scheme = scheme(name, folder, size)?;
     let (without, _) = task::run(&*scheme, length, false);
     let (with, checkpoints) = task::run(&*scheme, length, true);
@@ -192,7 +197,7 @@ fn periods_of(
     };
     let (plain, extra) = (worst(&without), worst(&with) - worst(&without));
     let mib = size / MIB;
-    println!("{name:9} {mib:6} {plain:12.1} {:12.1} {extra:12.1}  {checkpoints}", worst(&with));
+    say(format_args!("{name:9} {mib:6} {plain:12.1} {:12.1} {extra:12.1}  {checkpoints}", worst(&with)))?;
     if let Some(plots) = plots {
         for (kind, samples) in [("without", &without), ("with", &with)] {
             let title = format!("{} ({mib} MiB), {kind} checkpoints", scheme.name());
@@ -200,7 +205,7 @@ fn periods_of(
         }
     }
     if checkpoints == 0 {
-        return Err(format!("{name}: no checkpoint was taken in {} periods", with.len()));
+        return Err(format!("{name}: no checkpoint was taken in {} periods", with.len()).into());
     }
     let totals: Vec<f64> = with.iter().map(|sample| sample.total()).collect();
     let shares = plots::SHARES.map(|(share, _)| quantile(&totals, share));
@@ -208,7 +213,7 @@ fn periods_of(
 }
 
 /// How much longer the first stores take behind the beginning of a checkpoint: one to a page.
-fn first_writes(name: &str, folder: &Path, quick: bool) -> Result<f64, String> {
+fn first_writes(name: &str, folder: &Path, quick: bool) -> Result<f64, Failure> {
     let scheme = scheme(name, folder, SMALL)?;
     let rounds = if quick { 15 } else { 200 };
     let (mut before, mut behind) = (Vec::new(), Vec::new());
@@ -221,10 +226,10 @@ fn first_writes(name: &str, folder: &Path, quick: bool) -> Result<f64, String> {
             scope.spawn(|| scheme.wait());
         });
     }
-    println!(
+    say(format_args!(
         "{name:9} {STORES} stores: {:.0} us, behind a checkpoint {:.0} us",
         median(&before),
         median(&behind)
-    );
+    ))?;
     Ok(median(&behind) / median(&before))
 }

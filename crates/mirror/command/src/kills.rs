@@ -1,6 +1,5 @@
 //! Kills at random moments: a process that stores and takes checkpoints, and what is back.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -8,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use retrovane_mirror::{Error, Options, Region, Word};
 use serde_json::{Map, Value, json};
+
+use crate::output::{Failure, say, warn};
 
 const SIZE: usize = 1 << 20;
 const WORDS: usize = 20_000;
@@ -22,22 +23,23 @@ fn open(path: &Path) -> Result<Region, Error> {
 
 /// Stores and takes checkpoints until it is killed. Each round stores its number in all words, in one order:
 /// a state of one moment has a round up to some word, and the round before behind it.
-pub fn victim(path: &Path) -> Result<(), Error> {
-    let region = open(path)?;
-    let words = region.words("words", WORDS)?;
+pub fn victim(path: &Path) -> Result<(), Failure> {
+    let failed = |error: Error| Failure::Told(error.to_string());
+    let region = open(path).map_err(failed)?;
+    let words = region.words("words", WORDS).map_err(failed)?;
     let start = words[WORDS - 1].get();
     for round in start + 1.. {
         for (index, word) in words.iter().enumerate() {
             word.set(round);
             if index % WORDS_BETWEEN == 0 && region.is_idle() {
-                let block = region.allocate(index + 1, 64)?;
-                region.checkpoint()?;
+                let block = region.allocate(index + 1, 64).map_err(failed)?;
+                region.checkpoint().map_err(failed)?;
                 region.free(block);
             }
         }
-        let checkpoint = region.checkpoint()?;
-        region.wait(checkpoint, None)?;
-        println!("durable {round}");
+        let checkpoint = region.checkpoint().map_err(failed)?;
+        region.wait(checkpoint, None).map_err(failed)?;
+        say(format_args!("durable {round}"))?;
     }
     Ok(())
 }
@@ -66,7 +68,7 @@ struct Series {
 }
 
 /// Kills so many, in several series at once, each with files of its own; the keys `kills` and `lost`.
-pub fn run(folder: &Path, kills: u64) -> Result<Map<String, Value>, String> {
+pub fn run(folder: &Path, kills: u64) -> Result<Map<String, Value>, Failure> {
     let workers = 2 * std::thread::available_parallelism().map_or(1, |count| count.get().min(8)) as u64;
     let begun = Instant::now();
     let all: Vec<Series> = std::thread::scope(|scope| {
@@ -78,15 +80,14 @@ pub fn run(folder: &Path, kills: u64) -> Result<Map<String, Value>, String> {
         started
             .into_iter()
             .map(|series| series.join().expect("its failures are values"))
-            .collect::<Result<_, _>>()
+            .collect::<Result<_, String>>()
     })?;
     let (lost, rounds) =
         all.iter().fold((0, 0), |(lost, rounds), one| (lost + one.lost, rounds + one.recovered));
-    println!(
+    say(format_args!(
         "{kills} kills by {workers} at once, {lost} lost, {rounds} rounds, {:.0} s",
         begun.elapsed().as_secs_f64()
-    );
-    std::io::stdout().flush().map_err(|error| error.to_string())?;
+    ))?;
     Ok(Map::from_iter([("kills".into(), json!(kills)), ("lost".into(), json!(lost))]))
 }
 
@@ -122,11 +123,11 @@ fn series(folder: &Path, worker: u64, kills: u64) -> Result<Series, String> {
             Ok(round) if round >= wanted => series.recovered = round,
             Ok(round) => {
                 series.lost += 1;
-                eprintln!("kill {kill}: round {round} is back, but {wanted} was durable");
+                warn(format_args!("kill {kill}: round {round} is back, but {wanted} was durable"));
             }
             Err(error) => {
                 series.lost += 1;
-                eprintln!("kill {kill}: {error}");
+                warn(format_args!("kill {kill}: {error}"));
             }
         }
     }

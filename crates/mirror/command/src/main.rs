@@ -3,6 +3,7 @@
 mod bench;
 mod kills;
 mod measure;
+mod output;
 mod plots;
 mod recovery;
 mod rivals;
@@ -14,6 +15,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::output::{Failure, warn};
 
 #[derive(Parser)]
 #[command(name = "retrovane-mirror", version, about = "Checkpoints of memory without pauses")]
@@ -85,12 +88,12 @@ pub struct Bench {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Bench(options) => bench::run(&options),
-        Command::Victim { path } => kills::victim(&path).map_err(|error| error.to_string()),
+        Command::Victim { path } => kills::victim(&path),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("retrovane-mirror: {error}");
+        Ok(()) | Err(Failure::Unheard) => ExitCode::SUCCESS,
+        Err(Failure::Told(error)) => {
+            warn(error);
             ExitCode::from(125)
         }
     }

@@ -11,6 +11,7 @@ use retrovane_mirror::{Options, Region};
 use serde_json::{Map, Value, json};
 
 use crate::measure::median;
+use crate::output::{Failure, say};
 use crate::rivals::{Mirror, Scheme};
 
 const PAGE: usize = 4096;
@@ -32,7 +33,7 @@ struct Times {
 }
 
 /// The keys `recovery_…_ms`.
-pub fn run(folder: &Path, size: usize) -> Result<Map<String, Value>, String> {
+pub fn run(folder: &Path, size: usize) -> Result<Map<String, Value>, Failure> {
     let path = folder.join("mirror");
     let files = [0, 1].map(|slot| folder.join(format!("mirror.{slot}")));
     let _ = files.each_ref().map(std::fs::remove_file);
@@ -53,7 +54,7 @@ pub fn run(folder: &Path, size: usize) -> Result<Map<String, Value>, String> {
         ("disk", of(|times| times.disk)),
     ];
     let told = named.map(|(name, time)| format!("{name} {time:.1} ms"));
-    println!("recovery of {} MiB: {}", size >> 20, told.join(", "));
+    say(format_args!("recovery of {} MiB: {}", size >> 20, told.join(", ")))?;
     let key =
         |(name, time): (&str, f64)| (format!("recovery_{name}_ms"), json!((time * 1000.0).round() / 1000.0));
     Ok(named.map(key).into_iter().collect())

@@ -8,6 +8,8 @@ use std::sync::{Condvar, Mutex, PoisonError, RwLock};
 
 use retrovane_mirror::{Options, Region, barrier};
 
+use crate::output::warn;
+
 /// A way to take checkpoints of some memory.
 pub trait Scheme: Sync {
     fn name(&self) -> &'static str;
@@ -71,7 +73,7 @@ impl Scheme for Mirror {
     fn wait(&self) {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Err(error)) = asked.map(|ticket| self.region.wait(ticket, None)) {
-            eprintln!("retrovane-mirror: {error}");
+            warn(error);
         }
         self.region.wait_idle();
     }
@@ -236,7 +238,7 @@ impl Scheme for Stop {
         // SAFETY: written by `begin` only, which this thread calls.
         let copy = unsafe { std::slice::from_raw_parts(self.copy as *const u8, self.plain.size) };
         if let Err(error) = self.plain.save(copy) {
-            eprintln!("retrovane-mirror: {error}");
+            warn(error);
         }
     }
 }

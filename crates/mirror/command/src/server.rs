@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use crate::measure::{median, quantile};
+use crate::output::{Failure, say};
 use crate::task::{become_important, wait_until};
 
 /// Between two requests.
@@ -47,7 +48,12 @@ struct Measured<'a> {
 
 /// Measures both servers by turns, so that what else the machine does is in the figures of both. Keys of the
 /// mirror's have no name before them. Each figure is the median of the rounds, the worst one is of all.
-pub fn compare(mirror: &Path, fork: &Path, folder: &Path, load: &Load) -> Result<Map<String, Value>, String> {
+pub fn compare(
+    mirror: &Path,
+    fork: &Path,
+    folder: &Path,
+    load: &Load,
+) -> Result<Map<String, Value>, Failure> {
     let failed = |error: std::io::Error| format!("the server: {error}");
     let mut both = Vec::new();
     for (name, program) in [("", mirror), ("fork_", fork)] {
@@ -65,16 +71,19 @@ pub fn compare(mirror: &Path, fork: &Path, folder: &Path, load: &Load) -> Result
         }
     }
     let mut keys = Map::new();
-    println!("{:22} {:>9} {:>9} {:>9} {:>9}  saves", "server", "p50 us", "p99 us", "p99.9 us", "max us");
+    say(format_args!(
+        "{:22} {:>9} {:>9} {:>9} {:>9}  saves",
+        "server", "p50 us", "p99 us", "p99.9 us", "max us"
+    ))?;
     let mut p999 = Vec::new();
     for measured in &both {
         if measured.saves == 0 {
-            return Err(format!("{}: no save ended", measured.server.socket.display()));
+            return Err(format!("{}: no save ended", measured.server.socket.display()).into());
         }
-        measured.tell("quiet_", 0, &mut keys);
-        p999.push(measured.tell("", 1, &mut keys));
+        measured.tell("quiet_", 0, &mut keys)?;
+        p999.push(measured.tell("", 1, &mut keys)?);
         let peak = memory(&measured.server, load).map_err(failed)?;
-        println!("{:22} {peak:.0} MiB while saving", "");
+        say(format_args!("{:22} {peak:.0} MiB while saving", ""))?;
         keys.insert(format!("{}server_memory_mib", measured.name), json!(peak.round()));
     }
     keys.insert("server_p999_ratio".into(), json!((p999[0] / p999[1] * 1000.0).round() / 1000.0));
@@ -84,7 +93,7 @@ pub fn compare(mirror: &Path, fork: &Path, folder: &Path, load: &Load) -> Result
 
 impl Measured<'_> {
     /// Prints the latencies, and puts them among the keys; returns the 99.9th percentile.
-    fn tell(&self, kind: &str, saves: usize, keys: &mut Map<String, Value>) -> f64 {
+    fn tell(&self, kind: &str, saves: usize, keys: &mut Map<String, Value>) -> Result<f64, Failure> {
         let rounds = &self.latencies[saves];
         let of = |part: f64| median(&rounds.iter().map(|round| quantile(round, part)).collect::<Vec<_>>());
         let max = rounds.iter().flatten().copied().fold(0.0, f64::max);
@@ -92,12 +101,12 @@ impl Measured<'_> {
         let title = format!("{}server{}", self.name, if saves == 0 { ", no saves" } else { "" });
         let [p50, p99, p999, max] = values;
         let count = if saves == 0 { 0 } else { self.saves };
-        println!("{title:22} {p50:9.1} {p99:9.1} {p999:9.1} {max:9.1}  {count}");
+        say(format_args!("{title:22} {p50:9.1} {p99:9.1} {p999:9.1} {max:9.1}  {count}"))?;
         for (part, value) in ["p50", "p99", "p999", "max"].iter().zip(values) {
             let key = format!("{}server_{kind}{part}_us", self.name);
             keys.insert(key, json!((value * 10.0).round() / 10.0));
         }
-        p999
+        Ok(p999)
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8};
 use std::thread::JoinHandle;
 
+use crate::output::warn;
 use crate::rivals::{Plain, Scheme, memory};
 
 const PAGE: usize = 4096;
@@ -75,7 +76,7 @@ impl Pages {
         // SAFETY: written by `save` only, which is over for all pages.
         let copy = unsafe { std::slice::from_raw_parts(self.copy as *const u8, self.size) };
         if let Err(error) = plain.save(copy) {
-            eprintln!("retrovane-mirror: {error}");
+            warn(error);
         }
     }
 }
