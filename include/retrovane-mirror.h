@@ -60,6 +60,9 @@ void rv_mirror_close(rv_mirror *region);
 const char *rv_mirror_error(void);
 /* Generation of the checkpoint that it began with; 0: it is new. */
 uint64_t rv_mirror_recovered(const rv_mirror *region);
+/* Makes all of the region and of its mirror present, where no store is to wait for the kernel's new pages. Else
+ * they come when they are first used, or some time before. */
+int rv_mirror_make_present(rv_mirror *region);
 
 void *rv_mirror_alloc(rv_mirror *region, size_t size);
 void *rv_mirror_calloc(rv_mirror *region, size_t count, size_t size);

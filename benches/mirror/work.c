@@ -151,7 +151,8 @@ static void work(void)
 int main(int argc, char **argv)
 {
 	struct rv_mirror_options options = {.size = 192 << 20};
-	if (argc < 2 || rv_mirror_open(argv[1], &options, &region) < 0)
+	/* All of it is present, as only what is built with the pass uses the mirror. */
+	if (argc < 2 || rv_mirror_open(argv[1], &options, &region) < 0 || rv_mirror_make_present(region) < 0)
 		fail("the region", rv_mirror_error());
 	struct timespec began, ended;
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &began);

@@ -40,6 +40,8 @@ impl Mirror {
         let options = Options { size: size + (1 << 20), ..Options::default() };
         let region = Region::open(&folder.join("mirror"), &options)?;
         let base = region.allocate(size, 4096)?;
+        // As that of the others.
+        region.make_present()?;
         Ok(Mirror { region, base, size, asked: Mutex::default() })
     }
 

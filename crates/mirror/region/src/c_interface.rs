@@ -115,6 +115,11 @@ pub extern "C" fn rv_mirror_recovered(region: &Region) -> u64 {
 }
 
 #[unsafe(no_mangle)]
+pub extern "C" fn rv_mirror_make_present(region: &Region) -> c_int {
+    code(region.make_present())
+}
+
+#[unsafe(no_mangle)]
 pub extern "C" fn rv_mirror_alloc(region: &Region, size: usize) -> *mut c_void {
     rv_mirror_aligned_alloc(region, 16, size)
 }

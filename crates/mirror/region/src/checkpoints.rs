@@ -5,19 +5,24 @@
 //! before the last two, and so `wait` returns before them.
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::fence;
 use crate::files::DiskFile;
-use crate::memory::Memory;
+use crate::layout::PAGE;
+use crate::memory::{Memory, WARM_BYTES};
 use crate::pages::Pages;
 use crate::protocol;
 use crate::slots::Slots;
 
 /// Pages that are brought up to date before others may run.
 const PIECE_PAGES: usize = 16;
+/// Bytes behind the allocator's last block that are made present before they are asked for.
+const AHEAD_BYTES: usize = 4 << 20;
 /// Failed checkpoints that are remembered.
 const FAILURES_MAX: usize = 64;
 
@@ -40,6 +45,8 @@ struct Progress {
     period: Option<Duration>,
     /// Bytes for each second; 0: as fast as it goes.
     rate: u64,
+    /// Bytes of the region, from its beginning on, that the thread makes present when it has nothing else to do.
+    warm_to: usize,
     failures: VecDeque<(u64, Error)>,
     /// Whether the recovered checkpoint is whole.
     verified: Option<Result<(), Error>>,
@@ -63,6 +70,8 @@ pub struct Counts {
 pub struct Checkpoints {
     progress: Mutex<Progress>,
     changed: Condvar,
+    /// A block that ends behind this comes near to what will be present.
+    warm_from: AtomicUsize,
 }
 
 impl Checkpoints {
@@ -209,13 +218,48 @@ impl Checkpoints {
         self.changed.notify_all();
     }
 
+    /// True if a block that ends so many bytes from the region's beginning comes near to what will be present.
+    #[inline]
+    pub fn is_ahead(&self, bytes: usize) -> bool {
+        bytes > self.warm_from.load(Relaxed)
+    }
+
+    /// Has so many bytes and some more made present, so that the program seldom waits for the kernel's new pages.
+    #[cold]
+    pub fn warm(&self, bytes: usize) {
+        let mut progress = self.lock();
+        progress.warm_to = progress.warm_to.max(bytes + AHEAD_BYTES);
+        self.warm_from.store(progress.warm_to - AHEAD_BYTES / 2, Relaxed);
+        drop(progress);
+        self.changed.notify_all();
+    }
+
+    /// Makes the next piece of the region present; of a recovered one only what was written. It was compared before and is
+    /// in the page cache: then no store of the program waits for the disk.
+    fn warm_piece(&self, memory: &Memory, slots: &mut Slots<DiskFile>, index: &mut usize, to: usize) {
+        if slots.verification().is_none() {
+            if self.verify_piece(memory, slots).is_err() {
+                *index = usize::MAX;
+            }
+            return;
+        }
+        let pages = WARM_BYTES / PAGE;
+        if *index * WARM_BYTES < to || slots.is_any_written(*index * pages..(*index + 1) * pages) {
+            memory.warm_piece(*index);
+        }
+        *index += 1;
+    }
+
     /// What the thread does until the region is closed.
-    pub fn run(&self, memory: &Memory, slots: &mut Slots<DiskFile>, mut warm_from: Option<usize>) {
+    pub fn run(&self, memory: &Memory, slots: &mut Slots<DiskFile>, is_recovered: bool) {
         let mut last = Instant::now();
+        let mut warmed = 0;
+        // Of a recovered region all is looked at that was written.
+        let written = if is_recovered { memory.size } else { 0 };
         // Pages whose mirror may differ from what was written last.
         let mut changed = Pages::none(memory.pages());
         slots.verification().into_iter().for_each(|outcome| self.verified(outcome));
-        while let Some(ticket) = self.next(memory, slots, &mut warm_from, last) {
+        while let Some(ticket) = self.next(memory, slots, (&mut warmed, written), last) {
             last = Instant::now();
             memory.take_marks(&mut changed);
             // A thread whose second store comes late may have seen its page's mark, which is taken now, before
@@ -237,7 +281,7 @@ impl Checkpoints {
         &self,
         memory: &Memory,
         slots: &mut Slots<DiskFile>,
-        warm_from: &mut Option<usize>,
+        (warmed, written): (&mut usize, usize),
         last: Instant,
     ) -> Option<u64> {
         let mut progress = self.lock();
@@ -259,13 +303,10 @@ impl Checkpoints {
             if progress.closing && !progress.busy {
                 return None;
             }
-            if let Some(index) = *warm_from {
+            let to = progress.warm_to.min(memory.size);
+            if warmed.saturating_mul(WARM_BYTES) < to.max(written) {
                 drop(progress);
-                // What was compared is in the page cache: then no store of the program waits for the disk.
-                *warm_from = match slots.verification() {
-                    None => self.verify_piece(memory, slots).is_ok().then_some(index),
-                    Some(_) => memory.warm_piece(index).then_some(index + 1),
-                };
+                self.warm_piece(memory, slots, warmed, to);
                 std::thread::yield_now();
                 progress = self.lock();
                 continue;

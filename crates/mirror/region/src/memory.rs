@@ -10,7 +10,7 @@ use crate::pages::Pages;
 use crate::sections::CONTROL;
 
 /// Bytes that are made present by one call in the background.
-const WARM_BYTES: usize = 256 * 1024;
+pub const WARM_BYTES: usize = 256 * 1024;
 
 /// The three mappings. They go away with it.
 pub struct Memory {
@@ -20,15 +20,19 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// New memory, all of it present.
+    /// New memory, none of it present.
     pub fn new(base: usize, size: usize) -> Result<Memory, Error> {
         let memory = Memory::map(base, size, None)?;
         for part in [base, base + MIRROR_DISTANCE] {
             // SAFETY: advice on memory of our own, whose content it leaves.
             unsafe { libc::madvise(part as *mut _, size, libc::MADV_HUGEPAGE) };
-            memory.warm(part, size)?;
         }
         Ok(memory)
+    }
+
+    /// Makes all of the region and of its mirror present.
+    pub fn warm_all(&self) -> Result<(), Error> {
+        [self.base, self.base + MIRROR_DISTANCE].into_iter().try_for_each(|part| self.warm(part, self.size))
     }
 
     /// A checkpoint's memory: read from the file when it is looked at.
@@ -69,17 +73,13 @@ impl Memory {
         }
     }
 
-    /// Makes a piece of a recovered region present. Returns false behind its end.
-    pub fn warm_piece(&self, index: usize) -> bool {
+    /// Makes a piece of the region present.
+    pub fn warm_piece(&self, index: usize) {
         let at = index * WARM_BYTES;
-        if at >= self.size {
-            return false;
-        }
-        let bytes = WARM_BYTES.min(self.size - at);
+        let bytes = WARM_BYTES.min(self.size.saturating_sub(at));
         // What cannot be had now is had when it is used, or refused then.
         let _ = self.warm(self.base + at, bytes);
         let _ = self.warm(self.base + MIRROR_DISTANCE + at, bytes);
-        true
     }
 
     /// A page that is not what it was: who looks at it gets a signal, and no wrong data.

@@ -155,7 +155,19 @@ impl Region {
     /// A block of the region, in constant time. Its bytes are not cleared.
     pub fn allocate(&self, size: usize, alignment: usize) -> Result<usize, Error> {
         assert!(alignment.is_power_of_two(), "an alignment is a power of two");
-        self.parts().heap.allocate(size, alignment).ok_or(Error::OutOfMemory(size))
+        let at = self.parts().heap.allocate(size, alignment).ok_or(Error::OutOfMemory(size))?;
+        let end = at + size - self.memory.base;
+        // A child has no thread that does it.
+        if self.checkpoints.is_ahead(end) && self.not_in_a_child().is_ok() {
+            self.checkpoints.warm(end);
+        }
+        Ok(at)
+    }
+
+    /// Makes all of the region and of its mirror present: no later store waits for a new page of the kernel's. Else pages
+    /// come when they are first used, or some time before.
+    pub fn make_present(&self) -> Result<(), Error> {
+        self.memory.warm_all()
     }
 
     /// Frees a block.
@@ -322,7 +334,7 @@ fn begin_thread(
     let begin = move || {
         // SAFETY: the call changes this thread's priority only.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, libc::gettid() as u32, NICE) };
-        checkpoints.run(&memory, &mut slots, is_recovered.then_some(0));
+        checkpoints.run(&memory, &mut slots, is_recovered);
     };
     std::thread::Builder::new()
         .name("mirror".into())

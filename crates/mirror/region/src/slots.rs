@@ -267,13 +267,18 @@ impl<F: SlotFile> Slots<F> {
         })
     }
 
+    /// True if one of these pages was ever written.
+    pub fn is_any_written(&self, pages: std::ops::Range<usize>) -> bool {
+        let end = pages.end.min(self.size / PAGE);
+        (pages.start..end).any(|page| self.hash(page) != 0)
+    }
+
     /// Compares the next pages of the recovered checkpoint with their checksums; returns those that are damaged.
     pub fn verify_piece(&mut self) -> Result<&[usize], Error> {
         let known = self.damaged.len();
         let first = self.verified;
         let end = (first + VERIFIED_PAGES).min(self.size / PAGE);
-        let is_written = (first..end).any(|page| self.hash(page) != 0);
-        if let (true, Some(slot)) = (is_written, self.last) {
+        if let (true, Some(slot)) = (self.is_any_written(first..end), self.last) {
             let file = &self.files[slot];
             let mut bytes = vec![0; (end - first) * PAGE];
             let offset = data_offset(self.size) + (first * PAGE) as u64;

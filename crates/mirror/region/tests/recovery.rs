@@ -25,6 +25,46 @@ fn words(region: &Region) -> &[Word] {
     region.words("words", WORDS).expect("they fit")
 }
 
+/// Bytes of this process that are in memory (proc_pid_statm(5)).
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("this process");
+    let pages: usize = text.split(' ').nth(1).and_then(|text| text.parse().ok()).expect("a number");
+    pages * 4096
+}
+
+/// New, and recovered; what is allocated is made present by and by, or all of it at once.
+#[test]
+fn a_large_region_has_the_memory_that_is_used() {
+    const LARGE: usize = 1 << 30;
+    const SMALL: usize = 48 << 20;
+    let _one = one_at_a_time();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("region");
+    let before = resident();
+    let region = Region::open(&path, &Options { size: LARGE, ..Options::default() }).expect("new");
+    words(&region)[7].set(7);
+    let checkpoint = region.checkpoint().expect("asked");
+    region.wait(checkpoint, None).expect("durable");
+    assert!(resident() - before < SMALL, "a new one has {} bytes", resident() - before);
+    region.allocate(64 << 20, 16).expect("room");
+    let begun = Instant::now();
+    while resident() - before < 128 << 20 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nobody makes it present");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(region);
+
+    let before = resident();
+    let region = Region::open(&path, &Options::default()).expect("recovered");
+    assert_eq!(words(&region)[7].get(), 7);
+    region.wait_verified(None).expect("whole");
+    // Longer than it takes to look at each piece.
+    let checkpoint = region.checkpoint().expect("asked");
+    region.wait(checkpoint, None).expect("durable");
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(resident() - before < SMALL, "a recovered one has {} bytes", resident() - before);
+}
+
 #[test]
 fn what_was_durable_is_back_and_what_was_not_is_gone() {
     let _one = one_at_a_time();
