@@ -298,9 +298,14 @@ impl<'a> Hunt<'a> {
     fn new_dir(&self, number: u64) -> Result<PathBuf, CommandError> {
         match &self.output {
             Some(dir) => {
-                let mut name = dir.as_os_str().to_owned();
-                name.push(format!(".try-{number}"));
-                Ok(name.into())
+                let beside = |tail: String| {
+                    let mut name = dir.as_os_str().to_owned();
+                    name.push(format!(".try-{number}{tail}"));
+                    PathBuf::from(name)
+                };
+                // A hunt that was killed may have left its own.
+                let mut all = std::iter::once(String::new()).chain((2..).map(|more| format!("-{more}")));
+                Ok(all.find_map(|tail| Some(beside(tail)).filter(|dir| !dir.exists())).unwrap_or_default())
             }
             None => Ok(traces::new_dir(&self.home, &self.arguments.command[0].to_string_lossy())?),
         }

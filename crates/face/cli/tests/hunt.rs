@@ -172,6 +172,13 @@ fn a_directory_that_is_named_holds_the_trace() {
     let none = hunt.run(&["-o", "none", "--tries", "2"], "true");
     assert_eq!(none.code, Some(1), "{none:?}");
     assert!(!hunt.file("none").exists());
+    // What another hunt left beside is not in the way, and stays.
+    let left = hunt.file("other.try-1");
+    std::fs::create_dir(&left).expect("it can be made");
+    std::fs::write(left.join("mine"), "").expect("it can be written");
+    let beside = hunt.run(&["-o", "other"], "false");
+    assert_eq!(beside.code, Some(0), "{beside:?}");
+    assert!(hunt.file("other").exists() && left.join("mine").exists());
 }
 
 #[test]

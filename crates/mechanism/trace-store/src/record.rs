@@ -30,7 +30,7 @@ pub(crate) const FILE_HEADER_BYTES: usize = 32;
 /// Length of a record's header, in bytes.
 pub(crate) const RECORD_HEADER_BYTES: usize = 64;
 
-const FILE_MAGIC: [u8; 8] = *b"RVTRACE\n";
+pub(crate) const FILE_MAGIC: [u8; 8] = *b"RVTRACE\n";
 const RECORD_MAGIC: [u8; 4] = *b"rvr\x01";
 
 /// Flag of a record: the payload is zstd-compressed.

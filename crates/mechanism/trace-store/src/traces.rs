@@ -17,6 +17,7 @@ use crate::error::{Doing, StoreError};
 use crate::file_store::{FileStore, STORE_NAME};
 use crate::keyframes;
 use crate::reader::glance;
+use crate::record::{FILE_HEADER_BYTES, FILE_MAGIC};
 use crate::writer::{EVENTS_NAME, FILES_NAME, META_NAME};
 
 /// Name of the link to the trace recorded last.
@@ -248,14 +249,14 @@ pub fn remove(home: &Path, name: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Removes a trace, wherever it is. Kept files that no other trace needs are freed
-/// by [`prune`].
+/// Removes a trace, wherever it is, or what a recorder that was killed had begun of one. Kept files that no other
+/// trace needs are freed by [`prune`].
 ///
 /// # Errors
 /// [`StoreError::NotATrace`], [`StoreError::InUse`] while it is recorded,
 /// [`StoreError::Io`].
 pub fn discard(dir: &Path) -> Result<(), StoreError> {
-    if !is_trace(dir) {
+    if !is_trace(dir) && !is_begun(dir) {
         return Err(StoreError::NotATrace {
             path: dir.to_owned(),
             why: "it has no trace.json and events.rvt",
@@ -325,6 +326,20 @@ fn is_trace(dir: &Path) -> bool {
         .all(|name| fs::metadata(dir.join(name)).is_ok_and(|found| found.is_file()))
 }
 
+/// True if there is nothing but what a recorder makes before `trace.json`.
+fn is_begun(dir: &Path) -> bool {
+    let is_of_it = |entry: std::io::Result<fs::DirEntry>| {
+        let name = entry.map(|entry| entry.file_name()).unwrap_or_default();
+        let name = name.to_string_lossy();
+        name == EVENTS_NAME || name == FILES_NAME || name.starts_with(disk::TEMPORARY_PREFIX)
+    };
+    let events = dir.join(EVENTS_NAME);
+    let has_header_alone = fs::metadata(&events).is_ok_and(|found| found.len() == FILE_HEADER_BYTES as u64);
+    has_header_alone
+        && fs::read(&events).is_ok_and(|bytes| bytes.starts_with(&FILE_MAGIC))
+        && fs::read_dir(dir).is_ok_and(|mut entries| entries.all(is_of_it))
+}
+
 /// True for one component that is no way up.
 fn is_plain(name: &str) -> bool {
     let mut components = Path::new(name).components();
@@ -357,6 +372,20 @@ mod tests {
         let pruned = prune_by_parts(home.path(), Duration::ZERO).expect("nobody uses it");
         assert_eq!(pruned.files, CONTENTS);
         assert_eq!(prune_by_parts(home.path(), Duration::ZERO).expect("nor now").files, 0);
+    }
+
+    #[test]
+    fn what_a_killed_recorder_began_is_removed_and_nothing_else() {
+        let home = tempfile::tempdir().expect("a directory can be made");
+        let dir = home.path().join("begun");
+        fs::create_dir_all(dir.join(FILES_NAME)).expect("it can be made");
+        fs::write(dir.join(".tmp-1-2-0"), "").expect("it can be written");
+        fs::write(dir.join(EVENTS_NAME), crate::record::file_header(0)).expect("it can be written");
+        fs::write(dir.join("mine"), "").expect("it can be written");
+        assert!(matches!(discard(&dir), Err(StoreError::NotATrace { .. })));
+        fs::remove_file(dir.join("mine")).expect("it is there");
+        discard(&dir).expect("nothing else is there");
+        assert!(!dir.exists());
     }
 
     #[test]
