@@ -1,4 +1,5 @@
-/* Two threads that name themselves, one of them twice, take turns. */
+/* Two threads that name themselves, one of them twice, take turns; a third one is given its name by another. */
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -17,9 +18,15 @@ static void *reader(void *unused)
 	return unused;
 }
 
+static void *waiter(void *unused)
+{
+	pause();
+	return unused;
+}
+
 int main(void)
 {
-	pthread_t thread;
+	pthread_t thread, third;
 	char token = 'x';
 	if (pipe(to_reader) || pipe(to_writer))
 		return 2;
@@ -27,9 +34,13 @@ int main(void)
 	pthread_create(&thread, 0, reader, 0);
 	write(to_reader[1], &token, 1);
 	read(to_writer[0], &token, 1);
+	pthread_create(&third, 0, waiter, 0);
+	pthread_setname_np(third, "named");
 	puts("between");
 	write(to_reader[1], &token, 1);
 	pthread_join(thread, 0);
+	pthread_cancel(third);
+	pthread_join(third, 0);
 	puts("end");
 	return 0;
 }

@@ -13,6 +13,7 @@ mod search;
 use std::collections::{BTreeMap, HashMap};
 
 use events::Kind;
+use gdb_server::ThreadNames;
 use trace_store::TraceReader;
 
 use crate::dump::{self, Seen};
@@ -68,7 +69,7 @@ pub struct EventIndex {
     pub arrows: Vec<Arrow>,
     /// Last program of each process, by lane.
     pub programs: HashMap<u32, String>,
-    /// What threads called themselves last (prctl(2), PR_SET_NAME), by position of the process and thread.
+    /// The last names of threads ([`ThreadNames`]), by position of the process and thread.
     pub thread_names: BTreeMap<(u16, u16), String>,
 }
 
@@ -89,7 +90,8 @@ impl EventIndex {
     }
 
     fn make(trace: &TraceReader, give_up: &dyn Fn() -> bool) -> Result<EventIndex, CommandError> {
-        let mut maker = Maker::default();
+        let names = trace.lanes().iter().map(|info| ThreadNames::of(info.pid)).collect();
+        let mut maker = Maker { names, ..Maker::default() };
         let mut senders = Senders::new(trace);
         let programs = dump::each_event(trace, &mut |seen| {
             match seen.whole {
@@ -140,6 +142,8 @@ impl EventIndex {
 struct Maker {
     index: EventIndex,
     known: HashMap<(u8, u16, bool), u16>,
+    /// By position of the process.
+    names: Vec<ThreadNames>,
     /// The last known time of each process.
     times: HashMap<usize, u32>,
     block: String,
@@ -174,15 +178,20 @@ impl Maker {
         Ok(())
     }
 
-    /// A thread may give itself a name.
+    /// A thread may be given a name.
     fn note_name(&mut self, seen: &Seen<'_>) {
-        const BEGINNING: &str = "prctl(PR_SET_NAME, \"";
-        let Some(rest) = seen.text.strip_prefix(BEGINNING) else { return };
-        let (Some((name, _)), Ok(process)) = (rest.split_once("\") = 0"), u16::try_from(seen.position))
+        let (Some(whole), Some(names), Ok(process)) =
+            (seen.whole, self.names.get_mut(seen.position), u16::try_from(seen.position))
         else {
             return;
         };
-        self.index.thread_names.insert((process, seen.thread), name.to_owned());
+        let blobs = whole.blobs().map(|blob| (blob.tag, blob.data));
+        let given = names.note(seen.thread.into(), &whole.event(), blobs);
+        if let Some((thread, name)) = given
+            && let Ok(thread) = u16::try_from(thread)
+        {
+            self.index.thread_names.insert((process, thread), name);
+        }
     }
 
     /// As one line, of a bounded length.

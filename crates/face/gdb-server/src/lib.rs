@@ -29,6 +29,8 @@ mod resume;
 mod server;
 mod signals;
 mod thread_local;
+mod thread_names;
 
 pub use connection::{Connection, ServeError};
 pub use server::{Farewell, serve};
+pub use thread_names::ThreadNames;

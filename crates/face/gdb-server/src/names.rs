@@ -1,22 +1,17 @@
-//! Names that threads gave themselves (PR_SET_NAME), as the log has them.
-//!
-//! Deliberately absent: names that one thread gave another through /proc.
+//! Names of threads at a position of the timeline.
 
 use std::collections::BTreeMap;
 
-use events::{Event, Kind, MORE, Tag};
+use events::{Event, Kind, MORE};
 use timeline::Timeline;
 use trace_store::LaneReader;
 
-const PRCTL: u16 = 157;
-const PR_SET_NAME: u64 = 15;
-/// Bytes of a name, as the kernel keeps it.
-const NAME_BYTES_MAX: usize = 15;
+use crate::thread_names::ThreadNames;
 
 /// What was read of the log so far.
 #[derive(Default)]
 pub(crate) struct Names {
-    reader: Option<LaneReader>,
+    reader: Option<(LaneReader, ThreadNames)>,
     /// Events read.
     events: u64,
     thread: u32,
@@ -42,12 +37,15 @@ impl Names {
     /// Reads on to an event. A log that cannot be read gives no more names.
     fn read_to(&mut self, timeline: &Timeline, event: u64) {
         if self.reader.is_none() && !self.is_at_end {
-            self.reader = timeline.trace().and_then(|trace| trace.lane(timeline.lane()).ok());
+            self.reader = timeline.trace().and_then(|trace| {
+                let info = trace.lanes().iter().find(|info| info.lane == timeline.lane())?;
+                Some((trace.lane(info.lane).ok()?, ThreadNames::of(info.pid)))
+            });
             self.is_at_end = self.reader.is_none();
         }
         let mut chunk = Vec::new();
         while self.events < event && !self.is_at_end {
-            match self.reader.as_mut().map(|reader| reader.next_chunk(&mut chunk)) {
+            match self.reader.as_mut().map(|(reader, _)| reader.next_chunk(&mut chunk)) {
                 Some(Ok(Some(_))) => self.read_chunk(&chunk),
                 _ => self.is_at_end = true,
             }
@@ -64,20 +62,24 @@ impl Names {
             if event.kind == Kind::Turn {
                 self.thread = u32::from(event.code);
             }
-            let names = event.kind == Kind::Syscall
-                && event.code == PRCTL
-                && event.arg_count() > 0
-                && event.arg(0) & 0xffff_ffff == PR_SET_NAME;
-            if names && let Some(text) = event.blobs().find(|blob| blob.tag == Tag::Text) {
-                let end = text.data.iter().position(|&byte| byte == 0).unwrap_or(text.data.len());
-                let name = String::from_utf8_lossy(&text.data[..end.min(NAME_BYTES_MAX)]).into_owned();
-                self.named.entry(self.thread).or_default().push((self.events, name));
+            if !self.goes_on {
+                self.note(&event);
             }
             if !self.goes_on {
                 self.events += 1;
             }
             self.goes_on = event.flags & MORE != 0;
             at += bytes;
+        }
+    }
+
+    /// What a call says of a name.
+    fn note(&mut self, event: &Event<'_>) {
+        let Some((_, names)) = self.reader.as_mut() else { return };
+        let blobs = event.blobs().map(|blob| (blob.tag, blob.data));
+        let given = names.note(self.thread, event, blobs);
+        if let Some((thread, name)) = given {
+            self.named.entry(thread).or_default().push((self.events, name));
         }
     }
 }

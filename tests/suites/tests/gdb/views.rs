@@ -151,6 +151,7 @@ pub const SESSIONS: &[Session] = &[
             "Breakpoint 1",
             "\"writer\"",
             "\"late <reader>\"",
+            "\"named\"",
             "No more reverse-execution history",
             "Temporary breakpoint",
             "\"writer\"",
