@@ -246,6 +246,102 @@ fn connections_are_real(tool: &Arc<Tool>) -> TestResult {
     check(&replay(&recording, "trace", &["--input", "unix:**=real"], None)?, 117, "No such file")
 }
 
+/// All that a pack holds, as it is without compression.
+fn content_of(recording: &Recording, pack: &str) -> Result<Vec<u8>, String> {
+    let failed = |error: trace_store::StoreError| error.to_string();
+    let unpacked = recording.path(&format!("{pack}.unpacked"));
+    trace_store::pack::unpack(&recording.path(pack), &unpacked).map_err(failed)?;
+    let trace = trace_store::TraceReader::open(&unpacked).map_err(failed)?;
+    let mut content = format!("{:?} {:?}", trace.meta(), trace.summary()).into_bytes();
+    let mut chunk = Vec::new();
+    for info in trace.lanes() {
+        let mut reader = trace.lane(info.lane).map_err(failed)?;
+        while reader.next_chunk(&mut chunk).map_err(failed)?.is_some() {
+            content.extend_from_slice(&chunk);
+        }
+    }
+    Ok(content)
+}
+
+/// Which of the texts are in a pack.
+fn found_in(recording: &Recording, pack: &str, texts: &[&'static str]) -> Result<Vec<&'static str>, String> {
+    let content = content_of(recording, pack)?;
+    let is_there = |text: &str| content.windows(text.len()).any(|window| window == text.as_bytes());
+    Ok(texts.iter().copied().filter(|text| is_there(text)).collect())
+}
+
+/// What is masked is in no byte of a pack, which is replayed all the same; what no mask reaches is not handed out.
+fn secrets_are_masked(tool: &Arc<Tool>) -> TestResult {
+    const KEY: &str = "sesame-0815-tower";
+    const KEY_IN_HEX: &str = "736573616d652d303831352d746f776572";
+    const SECRETS: [&str; 4] = [KEY, "736573616d65", "filed-secret", "far.-secret"];
+    let failed = |error: std::io::Error| error.to_string();
+    let recording = Recording::new(tool, "policies", "secrets", "secrets")?;
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+    let port = listener.local_addr().map_err(failed)?.port().to_string();
+    let connections = std::iter::from_fn(move || Some(listener.accept().map(|(one, _)| one)));
+    serve(connections, &["far.-secret", "far.-secret"], &Arc::default());
+    recording.write("in", "typed-secret\n")?;
+    recording.write("settings", "password = filed-secret\n")?;
+    let key = format!("API_KEY={KEY}");
+    let record = ["--quiet", "record", "-o", "trace", "--", "env", &key, "./secrets", &port];
+    check(&recording.tool(&record, Some("in"))?, 0, KEY_IN_HEX)?;
+    check(&recording.tool(&["pack", "trace", "-o", "whole.rvpack"], None)?, 0, "")?;
+    if found_in(&recording, "whole.rvpack", &SECRETS)?.len() != SECRETS.len() {
+        return Err("the program has no secrets".into());
+    }
+    let outcome = recording.tool(&["pack", "trace", "--redact", "-o", "usual.rvpack"], None)?;
+    for says in ["masked: API_KEY", "masked: tcp:127.0.0.1:", "replays to its end", "end of 1 processes"] {
+        check(&outcome, 0, says)?;
+    }
+    let left = found_in(&recording, "usual.rvpack", &SECRETS)?;
+    if left != ["filed-secret"] {
+        return Err(format!("the usual pack holds {left:?}"));
+    }
+    let settings = of(&recording, "settings", "")?;
+    let settings = settings.trim_end_matches('=');
+    let more = ["--redact", "--mask", "stdin", "--mask", settings];
+    let report = [&["report", "trace", "-o", "page.html"], &more[..]].concat();
+    check(&recording.tool(&report, None)?, 0, "masked: stdin")?;
+    let left = found_in(&recording, "page.rvpack", &SECRETS)?;
+    if !left.is_empty()
+        || SECRETS.iter().any(|text| recording.read("page.html").is_ok_and(|page| page.contains(text)))
+    {
+        return Err(format!("the pack holds {left:?}, or the page some"));
+    }
+    let replayed = recording.tool(&["replay", "--run", "page.rvpack"], None)?;
+    check(&replayed, 0, &format!("at xxxxxxxxxxxxxxxxx\n{}\n12 24 11\n", "78".repeat(KEY.len())))?;
+    check(&recording.tool(&["info", "page.rvpack.unpacked"], None)?, 0, "redacted")?;
+    // A value is found although each of its bytes was read by itself.
+    let typed = ["pack", "trace", "--redact", "--mask", "value:typed-secret", "-o", "typed.rvpack"];
+    check(&recording.tool(&typed, None)?, 0, "a value that was given (1 places)")?;
+    content_of(&recording, "typed.rvpack")?;
+    let dumped = recording.tool(&["dump", "typed.rvpack.unpacked"], None)?.stdout_text();
+    if dumped.matches("read(0, \"x\", 1)").count() != "typed-secret".len() {
+        return Err(format!("what was typed is there:\n{dumped}"));
+    }
+    // Of "unsen-secret" each byte is another one in the log.
+    let record = [
+        "--quiet",
+        "record",
+        "-o",
+        "hidden",
+        "--",
+        "env",
+        "API_KEY=none1234",
+        "./secrets",
+        &port,
+        "tordo,rdbsdu",
+    ];
+    check(&recording.tool(&record, Some("in"))?, 0, "12 24 11")?;
+    let hidden = ["pack", "hidden", "--redact", "--mask", "value:unsen-secret", "-o", "hidden.rvpack"];
+    check(&recording.tool(&hidden, None)?, 125, "holds the value of a value that was given at its end")?;
+    if recording.path("hidden.rvpack").exists() {
+        return Err("it was handed out".into());
+    }
+    check(&recording.tool(&["pack", "trace", "--redact", "--mask", "stdout"], None)?, 2, "computed again")
+}
+
 type Check = fn(&Arc<Tool>) -> TestResult;
 
 /// A block that is read again and again is in the trace twice at most, though others were read meanwhile.
@@ -265,13 +361,14 @@ fn what_was_read_is_not_stored_again(tool: &Arc<Tool>) -> TestResult {
 }
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    let checks: [(&str, Check); 6] = [
+    let checks: [(&str, Check); 7] = [
         ("outputs", outputs_go_where_policies_say),
         ("refer", files_are_referred_to),
         ("reread", what_was_read_is_not_stored_again),
         ("files", files_are_real),
         ("inputs", inputs_are_real),
         ("connections", connections_are_real),
+        ("secrets", secrets_are_masked),
     ];
     let trial = |(name, check): (&str, Check)| {
         let tool = Arc::clone(tool);

@@ -95,6 +95,9 @@ pub enum CommandError {
     },
     #[error("{0}")]
     Sandbox(String),
+    /// A value is left in what would be handed out.
+    #[error("nothing was written: {0}; mask what it comes from (--mask)")]
+    NotMasked(String),
     #[error("{0}")]
     Live(String),
     #[error("{0}")]
@@ -157,6 +160,7 @@ impl CommandError {
             | CommandError::Write { .. }
             | CommandError::Try { .. }
             | CommandError::Sandbox(_)
+            | CommandError::NotMasked(_)
             | CommandError::Live(_)
             | CommandError::Debugger(_)
             | CommandError::Display(_)
@@ -183,6 +187,7 @@ impl CommandError {
             | CommandError::Read { .. }
             | CommandError::Write { .. }
             | CommandError::Sandbox(_)
+            | CommandError::NotMasked(_)
             | CommandError::Live(_)
             | CommandError::Display(_)
             | CommandError::Try { .. } => false,

@@ -43,6 +43,7 @@ mod questions;
 mod race;
 mod record;
 mod recorded;
+mod redact;
 mod replay;
 mod report;
 mod retry;

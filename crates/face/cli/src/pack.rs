@@ -10,6 +10,7 @@ use trace_store::{TraceReader, pack, traces};
 
 use crate::exit::{self, CommandError};
 use crate::progress;
+use crate::redact::{Masked, RedactArguments};
 use crate::settings::Settings;
 use crate::sources;
 use crate::wording;
@@ -20,8 +21,15 @@ Examples:
   retrovane replay make-3.rvpack             there
   retrovane pack -o /tmp/bug.rvpack          the latest, under another name
   retrovane pack --sources                   with the sources, so that who has none sees lines
+  retrovane pack --redact                    for strangers
+  retrovane pack --redact --mask stdin --mask 'file:/srv/**' --leave 'tcp:*:5432'
 
-A pack holds all that the program read, secrets included.";
+A pack holds all that the program read, secrets included.
+
+--redact masks in it the values of variables of the environment with telling names (KEY, TOKEN, SECRET, PASS,
+CREDENTIAL, AUTH, COOKIE, PRIVATE), wherever they are and however they are encoded, and all bytes of connections. Lengths and ends of lines stay. The
+masked trace is replayed, and the memory of each process searched for the values at its end; where one is
+left nothing is written. It says what was masked, and how far the masked trace replays.";
 
 /// Make one file of a trace, whole in itself, for another machine
 #[derive(Args, Debug)]
@@ -35,6 +43,11 @@ pub struct PackArguments {
     /// Keep the sources that the debug information names, as far as they are here
     #[arg(long)]
     sources: bool,
+    /// Mask what may be secret, and say what
+    #[arg(long)]
+    redact: bool,
+    #[command(flatten)]
+    masking: RedactArguments,
 }
 
 /// Packs.
@@ -44,13 +57,24 @@ pub fn run(arguments: &PackArguments, settings: &Settings) -> Result<ExitCode, C
         Some(output) => output.clone(),
         None => default_output(&dir)?,
     };
+    let masked = match arguments.redact {
+        true => Some(arguments.masking.masked(&TraceReader::open(&dir)?, settings)?),
+        false => None,
+    };
+    let packed_dir = masked.as_ref().map_or_else(|| dir.clone(), Masked::dir);
     let bar = progress::bytes(settings, "packing");
-    let sources = if arguments.sources { sources::named(&TraceReader::open(&dir)?) } else { Vec::new() };
-    let packed = pack::pack_with_sources(&dir, &output, &sources, &mut |done, total| {
+    let mut sources = if arguments.sources { sources::named(&TraceReader::open(&dir)?) } else { Vec::new() };
+    if let Some(masked) = &masked {
+        sources.retain(|source| masked.is_clean(&source.content));
+    }
+    let packed = pack::pack_with_sources(&packed_dir, &output, &sources, &mut |done, total| {
         progress::show(&bar, done, total)
     });
     bar.finish_and_clear();
     let count = packed?;
+    for line in masked.iter().flat_map(Masked::lines) {
+        telling::tell!("retrovane: {line}");
+    }
     if !settings.quiet {
         let bytes = std::fs::metadata(&output).map_or(0, |found| found.len());
         let with = if arguments.sources { format!(", with {count} sources") } else { String::new() };

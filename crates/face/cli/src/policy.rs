@@ -11,6 +11,8 @@ mod plan;
 mod recording;
 mod replaying;
 
-pub use plan::{Attached, Moment, Screen, ScreenPlan, Shown};
+pub use descriptors::{Description, Descriptors, Thing};
+pub use pattern::{Pattern, StreamKind};
+pub use plan::{Attached, Moment, Screen, ScreenPlan, Shown, of_address};
 pub use recording::InputArguments;
 pub use replaying::{Applied, PolicyArguments};

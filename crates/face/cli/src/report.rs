@@ -21,6 +21,7 @@ use crate::births::Image;
 use crate::dump::{Showing, line_of};
 use crate::exit::CommandError;
 use crate::lane_events::{LaneEvents, WholeEvent};
+use crate::redact::{Masked, RedactArguments};
 use crate::settings::Settings;
 use crate::stack_at;
 use crate::wording;
@@ -31,6 +32,7 @@ Examples:
   retrovane report crash -o crash.html                    the page, and crash.rvpack beside it
   retrovane report crash -o crash.html --minimal small    with what `minimize -o small` found
   retrovane report crash -o crash.html --redact           for strangers
+  retrovane report crash --redact --mask stdin            the same, and a masked pack
   retrovane report --wrap -o reports -- make check        a page for each process that failed
 
 The page holds: how the program ended, the stack with source lines, the values in it and who wrote the
@@ -42,7 +44,8 @@ page, and one that failed, if all processes above it failed, too; not those abov
 failure on. Without a failure nothing is left. The pages have one pack in common.
 
 --redact leaves values of the environment, and data that was read from or sent to connections and files,
-out of the page, as well as values of variables, and makes no pack: a pack holds the program's whole memory. It says what it left out.";
+out of the page, as well as values of variables, and makes no pack: a pack holds the program's whole memory. It says what it left out. With
+--mask WHAT the pack is made, and masked as `pack --redact` does it.";
 
 /// Events that are shown.
 const EVENTS_SHOWN: usize = 60;
@@ -63,9 +66,11 @@ pub struct ReportArguments {
     /// Directory that `retrovane minimize -o` left
     #[arg(long, value_name = "DIR")]
     minimal: Option<PathBuf>,
-    /// Leave data out that may be secret, and make no pack
+    /// Leave data out that may be secret, and make no pack, or with --mask a masked one
     #[arg(long)]
     redact: bool,
+    #[command(flatten)]
+    masking: RedactArguments,
     /// Only of this process of the recorded ones
     #[arg(long)]
     pid: Option<i32>,
@@ -87,6 +92,8 @@ struct Written<'a> {
     pack: Option<&'a Path>,
     /// The process; `None`: all of them.
     pid: Option<i32>,
+    /// For strangers: it holds no data of the program's.
+    is_redacted: bool,
 }
 
 /// Reports.
@@ -106,18 +113,28 @@ pub fn run(arguments: &ReportArguments, settings: &Settings) -> Result<ExitCode,
         PathBuf::from(format!("{name}.html"))
     });
     let minimal = arguments.minimal.as_deref().map(minimal_files).transpose()?;
-    let pack_path = (!arguments.redact).then(|| output.with_extension("rvpack"));
-    let written = Written { output: &output, pack: pack_path.as_deref(), pid: arguments.pid };
+    let masked = match arguments.masking.is_given() {
+        true => Some(arguments.masking.masked(&trace, settings)?),
+        false => None,
+    };
+    let has_pack = !arguments.redact || masked.is_some();
+    let pack_path = has_pack.then(|| output.with_extension("rvpack"));
+    let is_redacted = arguments.redact;
+    let written = Written { output: &output, pack: pack_path.as_deref(), pid: arguments.pid, is_redacted };
     let mut text = page_text(&trace, settings, &written, minimal.as_deref())?;
-    let mut masked = Vec::new();
+    let mut names = Vec::new();
     if arguments.redact {
-        (text, masked) = redacted(text, &trace)?;
+        (text, names) = redacted(text, &trace)?;
+    }
+    if let Some(masked) = &masked {
+        text = masked.mask_text(text);
     }
     write_private(&output, &text)?;
     if let Some(path) = &pack_path {
-        pack::pack(trace.dir(), path, &mut |_, _| {})?;
+        let dir = masked.as_ref().map_or_else(|| trace.dir().to_owned(), Masked::dir);
+        pack::pack(&dir, path, &mut |_, _| {})?;
     }
-    tell(arguments, &output, pack_path.as_deref(), &masked)?;
+    tell(arguments, &written, &names, masked.as_ref())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -126,14 +143,14 @@ fn write_page(trace: &TraceReader, settings: &Settings, what: &Written<'_>) -> R
     write_private(what.output, &page_text(trace, settings, what, None)?)
 }
 
-/// The page. Without a pack it is for strangers, and holds no data of the program's.
+/// The page.
 fn page_text(
     trace: &TraceReader,
     settings: &Settings,
     what: &Written<'_>,
     minimal: Option<&[(String, Vec<u8>)]>,
 ) -> Result<String, CommandError> {
-    let is_redacted = what.pack.is_none();
+    let is_redacted = what.is_redacted;
     let mut page = Page::new(&wording::command(&trace.meta().command));
     add_end(&mut page, trace, settings, what, is_redacted)?;
     for (name, content) in minimal.unwrap_or_default() {
@@ -155,23 +172,34 @@ fn write_private(path: &Path, text: &str) -> Result<(), CommandError> {
 
 fn tell(
     arguments: &ReportArguments,
-    output: &Path,
-    pack: Option<&Path>,
-    masked: &[String],
+    written: &Written<'_>,
+    names: &[String],
+    masked: Option<&Masked>,
 ) -> Result<(), CommandError> {
     let mut out = std::io::stdout().lock();
     if arguments.json {
-        writeln!(out, "{}", json!({ "page": output, "pack": pack, "redacted": arguments.redact }))?;
+        let (page, pack) = (written.output, written.pack);
+        let report = json!({ "page": page, "pack": pack, "redacted": arguments.redact });
+        writeln!(out, "{report}")?;
         return Ok(());
     }
-    writeln!(out, "{}", output.display())?;
-    match pack {
-        Some(pack) => writeln!(out, "{}", pack.display())?,
-        None => writeln!(
+    writeln!(out, "{}", written.output.display())?;
+    if let Some(pack) = written.pack {
+        writeln!(out, "{}", pack.display())?;
+    }
+    if written.is_redacted {
+        writeln!(
             out,
-            "left out: values of the environment{}, data of reads and writes, and the pack (it holds the program's memory)",
-            if masked.is_empty() { String::new() } else { format!(" (on the page: {})", masked.join(", ")) }
-        )?,
+            "left out: values of the environment{}, data of reads and writes{}",
+            if names.is_empty() { String::new() } else { format!(" (on the page: {})", names.join(", ")) },
+            match masked {
+                Some(_) => "",
+                None => ", and the pack (it holds the program's memory)",
+            }
+        )?;
+    }
+    for line in masked.iter().flat_map(|masked| masked.lines()) {
+        writeln!(out, "{line}")?;
     }
     Ok(())
 }

@@ -15,6 +15,7 @@
 //! who calls decides what runs beside what.
 #![forbid(unsafe_code)]
 
+mod changed_copy;
 mod compress;
 pub mod computed;
 mod content_copy;
@@ -36,6 +37,7 @@ pub mod traces;
 mod verified;
 mod writer;
 
+pub use changed_copy::{Changes, copy_changed};
 pub use compress::{ChunkCompressor, ChunkDecompressor, Pressure};
 pub use contents::{FileEntry, LaneEnd, LaneInfo, NO_PARENT, TraceFile};
 pub use error::StoreError;

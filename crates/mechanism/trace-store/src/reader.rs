@@ -135,6 +135,12 @@ impl TraceReader {
         self.contents.position(lane).map(|position| &self.contents.lanes[position])
     }
 
+    /// Where each chunk is in the log, and its lane.
+    pub(crate) fn chunk_places(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+        let of_lanes = self.contents.lanes.iter().zip(&self.contents.chunks);
+        of_lanes.flat_map(|(info, chunks)| chunks.iter().map(|place| (place.offset, info.lane)))
+    }
+
     /// The kept files.
     pub fn files(&self) -> &[TraceFile] {
         &self.contents.files

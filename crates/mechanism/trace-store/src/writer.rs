@@ -200,6 +200,17 @@ impl TraceWriter {
         self.append_chunk(lane, events, bytes, u32::try_from(since).map_or(0, |ms| ms.saturating_add(1)))
     }
 
+    /// As [`append`](TraceWriter::append), for a chunk of another trace: with what is known of its time.
+    pub(crate) fn append_logged(
+        &mut self,
+        lane: u32,
+        events: u64,
+        bytes: &[u8],
+        logged: Option<u32>,
+    ) -> Result<(), StoreError> {
+        self.append_chunk(lane, events, bytes, logged.map_or(0, |ms| ms.saturating_add(1)))
+    }
+
     fn append_chunk(&mut self, lane: u32, events: u64, bytes: &[u8], logged: u32) -> Result<(), StoreError> {
         let refused = |what| StoreError::Refused { lane, what };
         if bytes.is_empty() && events == 0 {

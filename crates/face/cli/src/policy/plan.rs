@@ -26,6 +26,7 @@ mod calls;
 mod names;
 mod screens;
 
+pub use names::of_address;
 pub use screens::{Attached, Moment, Screen, ScreenPlan, Shown};
 
 /// The descriptor's own place.

@@ -77,7 +77,7 @@ fn pages(trace: &TraceReader, dir: &Path, settings: &Settings) -> Result<Vec<Pat
         write_page(
             trace,
             settings,
-            &Written { output: &output, pack: Some(&pack_path), pid: Some(info.pid) },
+            &Written { output: &output, pack: Some(&pack_path), pid: Some(info.pid), is_redacted: false },
         )?;
         written.push(output);
     }

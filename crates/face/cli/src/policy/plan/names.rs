@@ -8,7 +8,7 @@ use linux_abi::general as raw;
 use linux_abi::net;
 
 /// Kind and name of what is connected to, from the beginning of its address.
-pub(super) fn of_address(address: &[u8], bytes: u64, is_datagram: bool) -> Option<(StreamKind, String)> {
+pub fn of_address(address: &[u8], bytes: u64, is_datagram: bool) -> Option<(StreamKind, String)> {
     let family = u16::from_le_bytes(address.get(..2)?.try_into().ok()?);
     let inet = if is_datagram { StreamKind::Udp } else { StreamKind::Tcp };
     let port = || Some(u16::from_be_bytes(address.get(2..4)?.try_into().ok()?));

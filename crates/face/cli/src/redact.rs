@@ -1,0 +1,154 @@
+//! What is left out of packs for strangers: values and streams are masked, and what a replay of the rest holds is
+//! searched for them.
+//!
+//! Invariant: a trace is handed out only where no value of what was masked is found in it, in any form that
+//! `secrets` knows, nor in the memory that it leads to.
+
+mod copying;
+mod memory;
+mod places;
+mod secrets;
+mod streams;
+mod wanted;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use replayer::PrivateFolder;
+use trace_store::{TraceReader, copy_changed};
+
+use crate::exit::CommandError;
+use crate::settings::Settings;
+use crate::wording;
+use copying::Copying;
+use memory::Checked;
+use places::Places;
+use secrets::Secrets;
+use streams::Walk;
+use wanted::Wanted;
+
+/// Options of what makes packs.
+#[derive(Args, Debug)]
+pub struct RedactArguments {
+    /// Also mask env:NAME (its value, wherever it is), value:TEXT, or all bytes of a stream: stdin, file:PATH, ...
+    #[arg(long, value_name = "WHAT", requires = "redact")]
+    mask: Vec<String>,
+    /// A stream that is left as it is, as tcp:*:5432
+    #[arg(long, value_name = "PATTERN", requires = "redact")]
+    leave: Vec<String>,
+}
+
+/// A masked copy of a trace, as long as it is wanted.
+pub struct Masked {
+    folder: PrivateFolder,
+    /// Names, with how often their values were found.
+    values: Vec<(String, u64)>,
+    /// Names, with the bytes that were masked.
+    streams: Vec<(String, u64)>,
+    files: Vec<String>,
+    unknown: bool,
+    checked: Checked,
+    secrets: Secrets,
+}
+
+impl RedactArguments {
+    /// True if more than the usual is masked.
+    pub fn is_given(&self) -> bool {
+        !self.mask.is_empty()
+    }
+
+    /// Makes the copy, and searches it.
+    ///
+    /// # Errors
+    /// [`CommandError::Usage`]; [`CommandError::NotMasked`] where a value is left.
+    pub fn masked(&self, trace: &TraceReader, settings: &Settings) -> Result<Masked, CommandError> {
+        let wanted = Wanted::parse(&self.mask, &self.leave)?;
+        let mut walk = Walk::of(trace, &wanted)?;
+        let secrets = Secrets::new(std::mem::take(&mut walk.secrets));
+        let mut places = Places::of(trace, &walk, &secrets)?;
+        let folder = PrivateFolder::on_disk()
+            .map_err(|source| CommandError::Try { doing: "make a folder", source })?;
+        let mut copying = Copying {
+            wanted: &wanted,
+            secrets: &secrets,
+            places: &mut places,
+            files: Vec::new(),
+            refused: Vec::new(),
+        };
+        copy_changed(trace, &copy_in(&folder), &mut copying)?;
+        let (files, mut left) = (copying.files, copying.refused);
+        let copy = TraceReader::open(&copy_in(&folder))?;
+        left.extend(copying::left_in(&copy, &secrets)?);
+        let checked =
+            if left.is_empty() { memory::check(&copy, &secrets, settings)? } else { Checked::default() };
+        left.extend(checked.left.iter().cloned());
+        if !left.is_empty() {
+            left.dedup();
+            return Err(CommandError::NotMasked(left.join("; ")));
+        }
+        let values = secrets.all().iter().enumerate();
+        let values = values
+            .map(|(index, secret)| (secret.name.clone(), places.found.get(&index).copied().unwrap_or(0)))
+            .collect();
+        let streams = walk.streams.iter().enumerate();
+        let streams = streams
+            .map(|(index, name)| (name.clone(), places.bytes.get(&index).copied().unwrap_or(0)))
+            .collect();
+        Ok(Masked { folder, values, streams, files, unknown: walk.unknown, checked, secrets })
+    }
+}
+
+fn copy_in(folder: &PrivateFolder) -> PathBuf {
+    folder.path().join("trace")
+}
+
+impl Masked {
+    /// The directory of the copy.
+    pub fn dir(&self) -> PathBuf {
+        copy_in(&self.folder)
+    }
+
+    /// Masks a text that was made of the trace itself.
+    pub fn mask_text(&self, text: String) -> String {
+        let mut bytes = text.into_bytes();
+        self.secrets.mask(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// True for a file in which no value is.
+    pub fn is_clean(&self, path: &Path) -> bool {
+        std::fs::read(path).is_ok_and(|content| self.secrets.find(&content).next().is_none())
+    }
+
+    /// What was done, in lines for the user.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (name, places) in &self.values {
+            lines.push(format!("masked: {} ({places} places)", wording::printable(name.as_bytes())));
+        }
+        for (name, bytes) in self.streams.iter().filter(|(_, bytes)| *bytes != 0) {
+            let name = wording::printable(name.as_bytes());
+            lines.push(format!("masked: {name} ({})", wording::bytes(*bytes)));
+        }
+        for name in &self.files {
+            lines.push(format!("masked: content of {}", wording::printable(name.as_bytes())));
+        }
+        if self.unknown {
+            lines.push("not followed: descriptors that came in messages".to_owned());
+        }
+        lines.push(match &self.checked.stops {
+            None => "the masked trace replays to its end".to_owned(),
+            Some(place) => format!("the masked trace replays up to {place}"),
+        });
+        lines.push(format!(
+            "memory: none of the values at the end of {} processes{}",
+            self.checked.processes,
+            match self.checked.unseen.len() {
+                0 => String::new(),
+                unseen => format!("; {unseen} could not be looked at"),
+            }
+        ));
+        lines.push("not masked: all else that the program read (--mask)".to_owned());
+        lines
+    }
+}
