@@ -10,6 +10,9 @@
 
 static rv_mirror *region;
 
+/* What is there before the work begins. */
+static void prepare(void);
+
 static void fail(const char *what, const char *why)
 {
 	fprintf(stderr, "%s: %s\n", what, why);
@@ -47,6 +50,10 @@ static void end(void *data)
 {
 }
 
+static void prepare(void)
+{
+}
+
 static void work(void)
 {
 	static sqlite3_mem_methods methods = {allocate, release, reallocate, size_of, round_up, begin, end, NULL};
@@ -81,6 +88,10 @@ static void *allocate(void *data, void *block, size_t old, size_t bytes)
 		return rv_mirror_realloc(region, block, bytes);
 	rv_mirror_free(region, block);
 	return NULL;
+}
+
+static void prepare(void)
+{
 }
 
 static void work(void)
@@ -123,14 +134,14 @@ static void release(void *data, void *block)
 	rv_mirror_free(region, block);
 }
 
-static void work(void)
+static char *text;
+
+static void prepare(void)
 {
-	ZSTD_customMem memory = {allocate, release, NULL};
-	char *text = rv_mirror_alloc(region, BYTES), *back = rv_mirror_alloc(region, BYTES);
-	size_t room = ZSTD_compressBound(BYTES), used = 0;
-	char *packed = rv_mirror_alloc(region, room);
-	if (!text || !back || !packed)
+	text = rv_mirror_alloc(region, BYTES);
+	if (!text)
 		fail("zstd", rv_mirror_error());
+	size_t used = 0;
 	static const char *const words[] = {"a mirror ", "of ", "memory ", "is kept ", "by ", "every ", "store, ", "twice\n"};
 	for (unsigned seed = 1; used < BYTES - 16;) {
 		seed = seed * 1103515245 + 12345;
@@ -139,6 +150,16 @@ static void work(void)
 		text[used++] = 'a' + (seed >> 16) % 26;
 	}
 	memset(text + used, '.', BYTES - used);
+}
+
+static void work(void)
+{
+	ZSTD_customMem memory = {allocate, release, NULL};
+	char *back = rv_mirror_alloc(region, BYTES);
+	size_t room = ZSTD_compressBound(BYTES);
+	char *packed = rv_mirror_alloc(region, room);
+	if (!back || !packed)
+		fail("zstd", rv_mirror_error());
 	ZSTD_CCtx *compressor = ZSTD_createCCtx_advanced(memory);
 	ZSTD_DCtx *decompressor = ZSTD_createDCtx_advanced(memory);
 	size_t bytes = ZSTD_compressCCtx(compressor, packed, room, text, BYTES, 3);
@@ -154,6 +175,7 @@ int main(int argc, char **argv)
 	/* All of it is present, as only what is built with the pass uses the mirror. */
 	if (argc < 2 || rv_mirror_open(argv[1], &options, &region) < 0 || rv_mirror_make_present(region) < 0)
 		fail("the region", rv_mirror_error());
+	prepare();
 	struct timespec began, ended;
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &began);
 	work();

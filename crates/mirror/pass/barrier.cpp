@@ -5,9 +5,10 @@
 //
 // It runs behind all optimisations, so that it sees the stores that will be made. Addresses
 // are in the region if their upper bits are those of the window (layout.rs). A store is
-// mirrored by copying what is in memory behind it; so one copy serves several stores, up to
-// the next call or atomic operation, behind which another thread may look. One or two pieces are copied in
-// place; more of them, and volatile stores, by a restartable sequence.
+// mirrored by copying what is in memory behind it, or, where it is the only one that waits, by
+// storing the value again; so one copy serves several stores, up to the next call or atomic
+// operation, behind which another thread may look. One or two pieces are copied in place; more of
+// them, and volatile stores, by a restartable sequence.
 //
 // Whatever else may write to memory is covered, or refused: at run time where its address is
 // known and turns out to be in the region (rv_mirror_refuse), else by a warning, or an error
@@ -141,14 +142,24 @@ struct Pending {
 	int64_t offset;
 	uint64_t bytes;
 	uint64_t alignment;
+	/// What was stored, where no other store waits that may be to the same place; else null.
+	Value *value;
+};
+
+/// What an instruction stores: a plain store, or a copy of few bytes.
+struct Write {
+	Value *pointer;
+	uint64_t bytes;
+	uint64_t alignment;
+	Value *value;
 };
 
 /// Stores of a loop that together cover a range without gaps, and more of it with each turn.
 struct Range {
 	struct Piece {
-		StoreInst *store;
+		Instruction *store;
+		Write write;
 		int64_t offset;
-		uint64_t bytes;
 	};
 	/// Where the lowest piece of the first turn is.
 	const SCEV *start;
@@ -169,7 +180,7 @@ bool Range::covers()
 	for (const Piece &piece : pieces) {
 		if (piece.offset > end)
 			return false;
-		end = std::max(end, piece.offset + int64_t(piece.bytes));
+		end = std::max(end, piece.offset + int64_t(piece.write.bytes));
 	}
 	bytes = end - first;
 	return int64_t(bytes) >= std::abs(step);
@@ -199,7 +210,7 @@ class Barrier {
 	bool strict;
 	SmallPtrSet<const Argument *, 32> outsideArguments;
 	/// Stores that are mirrored behind their loop.
-	SmallPtrSet<const StoreInst *, 32> ranged;
+	SmallPtrSet<const Instruction *, 32> ranged;
 	/// A signal handler may store to the same place: the copy has to begin again then.
 	bool mayBeInterrupted = false;
 
@@ -219,9 +230,9 @@ private:
 	void findRanges(Loop &loop, Analyses &known, SmallVectorImpl<BehindLoop> &copies);
 	void copyBehind(Loop &loop, Analyses &known, Range &range, SmallVectorImpl<BehindLoop> &copies);
 	void insert(const BehindLoop &copy);
-	uint64_t fixedBytes(StoreInst *store);
+	bool isWrite(Instruction *instruction, Write &write);
 	void flush(SmallVectorImpl<Pending> &pending, Instruction *before);
-	void note(SmallVectorImpl<Pending> &pending, StoreInst *store);
+	void note(SmallVectorImpl<Pending> &pending, Instruction *store, const Write &write);
 	bool visit(Instruction *instruction, SmallVectorImpl<Pending> &pending);
 	void visitCall(CallBase *call);
 	void visitIntrinsic(IntrinsicInst *call);
@@ -240,6 +251,8 @@ private:
 	bool isOutside(Value *pointer);
 	Function *sequence(ArrayRef<Pending> pieces, bool &isWide);
 	void put(IRBuilder<> &builder, Value *base, ArrayRef<Pending> pieces);
+	bool isInPlace(ArrayRef<Pending> pieces);
+	void inPlace(IRBuilder<> &builder, Value *at, ArrayRef<Pending> pieces, bool isChecked);
 	Instruction *behind(Instruction *instruction);
 };
 
@@ -328,8 +341,8 @@ void Barrier::wrote(IRBuilder<> &builder, Value *address, Value *bytes)
 	builder.CreateCall(callee, {address, bytes});
 }
 
-/// Instructions that copy pieces of an object, whose address is in a register, to the mirror at the distance in r11.
-std::string copyPieces(ArrayRef<Pending> pieces, const std::string &address, bool &isWide)
+/// Instructions that copy pieces of an object, of which a register has an address, to the mirror at the distance in r11.
+std::string copyPieces(ArrayRef<Pending> pieces, const std::string &address, int64_t origin, bool &isWide)
 {
 	std::string copies;
 	isWide = false;
@@ -339,7 +352,7 @@ std::string copyPieces(ArrayRef<Pending> pieces, const std::string &address, boo
 			isWide |= bytes == 16;
 			static const char *const registers[] = {"b %r10b", "w %r10w", "l %r10d", "q %r10", "ups %xmm15"};
 			auto [suffix, own] = StringRef(registers[Log2_64(bytes)]).split(' ');
-			std::string place = std::to_string(piece.offset - pieces.front().offset + int64_t(done));
+			std::string place = std::to_string(piece.offset - origin + int64_t(done));
 			copies += ("mov" + suffix + " " + place + "(" + address + "), " + own + "\nmov" + suffix + " " + own +
 			           ", " + place + "(" + address + ",%r11)\n")
 			              .str();
@@ -361,29 +374,95 @@ bool isWithinPage(ArrayRef<Pending> pieces)
 	return pieces.size() == 1 && pieces.front().alignment >= pieces.front().bytes;
 }
 
-/// The second store in place: copies pieces of an object whose address is operand 0, then marks their pages. While
-/// the mirror is frozen it marks them, and looks once more whether that is over. It needs no restartable
-/// sequence: docs/adr/0099-plain-stores-are-mirrored-in-place.md. r9 to r11, the flags and, if `isWide`, xmm15 change.
-std::string inPlace(ArrayRef<Pending> pieces, bool &isWide)
+/// How a value is stored to the mirror, at the distance in r11 from operand 0: as operand 1 with a constraint, or as a number.
+struct ValueStore {
+	std::string code, constraint;
+};
+
+/// Whether what was stored need not be loaded again.
+bool storesValue(const Pending &piece, ValueStore &store)
 {
-	std::string copies = copyPieces(pieces, "$0", isWide), distance = std::to_string(lastByte(pieces) - pieces.front().offset);
-	std::string firstPage = "movq $0, %r10\nshrq $$12, %r10\n", mark = "movb $$1, (%r9,%r10)\n";
-	std::string lastPage = "leaq " + distance + "($0), %r10\nshrq $$12, %r10\n";
-	std::string control = "movq rv_mirror_control@GOTPCREL(%rip), %r10\nmovq (%r10), %r11\n", test = "testq %r11, %r11\n";
-	bool isOne = isWithinPage(pieces);
-	return control + "movq 16(%r10), %r9\n" + test + "jz 93f\n92:\n" + copies + firstPage + "cmpb $$0, (%r9,%r10)\nje 94f\n95:\n" +
-	       (isOne ? "" : lastPage + "cmpb $$0, (%r9,%r10)\nje 96f\n") + "97:\n" +
-	       // Where a function is one of several alike, this is discarded with it.
-	       ".pushsection .text.rv_mirror_seldom, \"ax?\", @progbits\n"
-	       "93: " + firstPage + mark + (isOne ? "" : lastPage + mark) + control + test + "jnz 92b\njmp 97b\n" +
-	       "94: " + mark + "jmp 95b\n" + (isOne ? "" : "96: " + mark + "jmp 97b\n") + ".popsection\n";
+	if (!piece.value)
+		return false;
+	Type *type = piece.value->getType(), *part = type->getScalarType();
+	bool isVector = isa<FixedVectorType>(type) && piece.bytes == 16 &&
+	                (part->isIntegerTy() || part->isFloatTy() || part->isDoubleTy());
+	if (auto *number = dyn_cast<ConstantInt>(piece.value)) {
+		if (!isPowerOf2_64(piece.bytes) || piece.bytes > 8 || !isInt<32>(number->getSExtValue()))
+			return false;
+		store = {std::string("mov") + "bwlq"[Log2_64(piece.bytes)] + " $$" + std::to_string(number->getSExtValue()), ""};
+	} else if (isa<ConstantPointerNull>(piece.value)) {
+		store = {"movq $$0", ""};
+	} else if (isa<Constant>(piece.value)) {
+		return false;
+	} else if (type->isPointerTy() || type->isIntegerTy(64)) {
+		store = {"movq $1", "r"};
+	} else if (type->isIntegerTy(32)) {
+		store = {"movl ${1:k}", "r"};
+	} else if (type->isIntegerTy(16)) {
+		store = {"movw ${1:w}", "r"};
+	} else if (type->isIntegerTy(8)) {
+		store = {"movb ${1:b}", "r"};
+	} else if (type->isFloatTy() || type->isDoubleTy()) {
+		store = {type->isFloatTy() ? "movss $1" : "movsd $1", "x"};
+	} else if (isVector) {
+		store = {"movups $1", "x"};
+	} else {
+		return false;
+	}
+	store.code += ", " + std::to_string(piece.offset) + "($0,%r11)\n";
+	return true;
+}
+
+bool Barrier::isInPlace(ArrayRef<Pending> pieces)
+{
+	return pieces.size() <= piecesInPlaceMax && !mayBeInterrupted && isInt<32>(pieces.front().offset) &&
+	       isInt<32>(lastByte(pieces));
+}
+
+/// The second store in place: copies pieces of an object, then marks their pages. While the mirror is frozen it marks them, and
+/// looks once more whether that is over. It needs no restartable sequence:
+/// docs/adr/0099-plain-stores-are-mirrored-in-place.md. With `isChecked` it looks first whether they are in the region: in the
+/// same assembly, so that no block is split. r10, r11, the flags and, for wide pieces, xmm15 change.
+void Barrier::inPlace(IRBuilder<> &builder, Value *at, ArrayRef<Pending> pieces, bool isChecked)
+{
+	bool isWide = false, isOne = isWithinPage(pieces);
+	ValueStore store;
+	bool hasValue = pieces.size() == 1 && storesValue(pieces.front(), store);
+	std::string copies = hasValue ? store.code : copyPieces(pieces, "$0", 0, isWide);
+	auto load = [](int64_t offset) {
+		return offset ? "leaq " + std::to_string(offset) + "($0), %r10\n" : std::string("movq $0, %r10\n");
+	};
+	std::string first = load(pieces.front().offset), toPage = "shrq $$12, %r10\n";
+	std::string check = first + "shrq $$" + std::to_string(windowBits) + ", %r10\ncmpl $$" + std::to_string(windowKey) +
+	                    ", %r10d\njne 97f\n";
+	std::string firstPage = first + toPage, lastPage = load(lastByte(pieces)) + toPage;
+	std::string mark = "movb $$1, (%r10)\n", look = "cmpb $$0, (%r10)\n";
+	std::string control = "movq rv_mirror_control@GOTPCREL(%rip), %r10\nmovq (%r10), %r11\ntestq %r11, %r11\n";
+	std::string code = (isChecked ? check : "") + control + "jz 93f\n92:\n" + copies + firstPage + look + "je 94f\n95:\n" +
+	                   (isOne ? "" : lastPage + look + "je 96f\n") + "97:\n" +
+	                   // Where a function is one of several alike, this is discarded with it.
+	                   ".pushsection .text.rv_mirror_seldom, \"ax?\", @progbits\n"
+	                   "93: " + firstPage + mark + (isOne ? "" : lastPage + mark) + control + "jnz 92b\njmp 97b\n" +
+	                   "94: " + mark + "jmp 95b\n" + (isOne ? "" : "96: " + mark + "jmp 97b\n") + ".popsection\n";
+	// These registers change, and no other is spilled.
+	std::string constraints = "r," + (store.constraint.empty() ? "" : store.constraint + ",") + (isWide ? "~{xmm15}," : "") +
+	                          "~{r10},~{r11},~{memory},~{dirflag},~{fpsr},~{flags}";
+	SmallVector<Value *, 2> operands{at};
+	SmallVector<Type *, 2> types{word};
+	if (!store.constraint.empty()) {
+		operands.push_back(pieces.front().value);
+		types.push_back(pieces.front().value->getType());
+	}
+	auto *type = FunctionType::get(builder.getVoidTy(), types, false);
+	builder.CreateCall(InlineAsm::get(type, code, constraints, true), operands);
 }
 
 /// The function that copies pieces of an object to the mirror in one restartable sequence, as those of
-/// `crates/mirror/region/src/sections.rs`: the address is in rax; r9 to r11, the flags and, if `isWide`, xmm15 change.
+/// `crates/mirror/region/src/sections.rs`: the address is in rax; r10, r11, the flags and, if `isWide`, xmm15 change.
 Function *Barrier::sequence(ArrayRef<Pending> pieces, bool &isWide)
 {
-	std::string name = "rv_mirror_puts", copies = copyPieces(pieces, "%rax", isWide);
+	std::string name = "rv_mirror_puts", copies = copyPieces(pieces, "%rax", pieces.front().offset, isWide);
 	int64_t first = pieces.front().offset, last = lastByte(pieces);
 	auto at = [](int64_t offset) { return std::to_string(offset); };
 	for (const Pending &piece : pieces)
@@ -393,15 +472,15 @@ Function *Barrier::sequence(ArrayRef<Pending> pieces, bool &isWide)
 		name += "u";
 	if (Function *known = module.getFunction(name))
 		return known;
-	std::string marks = "movq %rax, %r10\nmovq 16(%r11), %r9\nshrq $$12, %r10\ncmpb $$0, (%r9,%r10)\nje 96f\n";
+	std::string marks = "movq %rax, %r10\nshrq $$12, %r10\ncmpb $$0, (%r10)\nje 96f\n";
 	if (!isInOnePage)
-		marks += "leaq " + at(last - first) + "(%rax), %r10\nshrq $$12, %r10\ncmpb $$0, (%r9,%r10)\nje 96f\n";
+		marks += "leaq " + at(last - first) + "(%rax), %r10\nshrq $$12, %r10\ncmpb $$0, (%r10)\nje 96f\n";
 	std::string code = "90: leaq 91f(%rip), %r10\nmovq rv_mirror_control@GOTPCREL(%rip), %r11\n"
-	                   "movq 24(%r11), %r9\nmovq %r10, %fs:(%r9)\n92:\n" + marks +
-	                   "movq (%r11), %r11\ntestq %r11, %r11\njz 93f\n" + copies +
+	                   "movq 16(%r11), %r11\nmovq %r10, %fs:(%r11)\n92:\n" + marks +
+	                   "movq rv_mirror_control@GOTPCREL(%rip), %r11\nmovq (%r11), %r11\ntestq %r11, %r11\njz 93f\n" + copies +
 	                   "93: ret\n"
 	                   // A page's first store: the mark is made outside of the sequence, which then begins again.
-	                   "96: movb $$1, (%r9,%r10)\njmp 90b\n"
+	                   "96: movb $$1, (%r10)\njmp 90b\n"
 	                   ".pushsection rv_mirror_sections, \"aw\"\n.balign 32\n"
 	                   "91: .long 0, 0\n.quad 92b, 93b - 92b, 94f\n.popsection\n"
 	                   ".pushsection .text.rv_mirror_aborts, \"ax\", @progbits\n"
@@ -419,15 +498,10 @@ Function *Barrier::sequence(ArrayRef<Pending> pieces, bool &isWide)
 void Barrier::put(IRBuilder<> &builder, Value *base, ArrayRef<Pending> pieces)
 {
 	bool isWide;
+	if (isInPlace(pieces))
+		return inPlace(builder, base, pieces, false);
 	Value *at = builder.CreateAdd(base, ConstantInt::getSigned(word, pieces.front().offset));
-	// These registers change, and no other is spilled.
-	std::string changed = "~{r9},~{r10},~{r11},~{memory},~{dirflag},~{fpsr},~{flags}";
-	if (pieces.size() <= piecesInPlaceMax && !mayBeInterrupted) {
-		std::string code = inPlace(pieces, isWide);
-		auto *type = FunctionType::get(builder.getVoidTy(), {word}, false);
-		builder.CreateCall(InlineAsm::get(type, code, "r," + (isWide ? "~{xmm15}," + changed : changed), true), {at});
-		return;
-	}
+	std::string changed = "~{r10},~{r11},~{memory},~{dirflag},~{fpsr},~{flags}";
 	Function *function = sequence(pieces, isWide);
 	auto *type = FunctionType::get(builder.getVoidTy(), {word, function->getType()}, false);
 	builder.CreateCall(InlineAsm::get(type, "call ${1:P}", "{rax},i," + (isWide ? "~{xmm15}," + changed : changed), true),
@@ -437,6 +511,10 @@ void Barrier::put(IRBuilder<> &builder, Value *base, ArrayRef<Pending> pieces)
 /// Barriers for all stores that wait for one; neighbours are joined.
 void Barrier::flush(SmallVectorImpl<Pending> &pending, Instruction *before)
 {
+	// Of several stores, the last one to a place counts, whichever pointers they are made by.
+	if (pending.size() > 1)
+		for (Pending &one : pending)
+			one.value = nullptr;
 	while (!pending.empty()) {
 		Value *base = pending.front().base;
 		SmallVector<Pending, 8> own, rest;
@@ -458,6 +536,13 @@ void Barrier::flush(SmallVectorImpl<Pending> &pending, Instruction *before)
 		}
 		IRBuilder<> builder(before);
 		Value *at = address(builder, base);
+		bool isNear = joined.back().offset - joined.front().offset < pageBytes / 2;
+		bool isSmall = llvm::all_of(joined, [](const Pending &one) { return one.bytes <= sequenceBytesMax; });
+		if (isNear && isSmall && isInPlace(joined)) {
+			inPlace(builder, at, joined, true);
+			pending.assign(rest.begin(), rest.end());
+			continue;
+		}
 		Value *first = builder.CreateAdd(at, ConstantInt::getSigned(word, joined.front().offset));
 		Instruction *then = SplitBlockAndInsertIfThen(inWindow(builder, first), before, false);
 		builder.SetInsertPoint(then);
@@ -487,29 +572,44 @@ void Barrier::flush(SmallVectorImpl<Pending> &pending, Instruction *before)
 	}
 }
 
-void Barrier::note(SmallVectorImpl<Pending> &pending, StoreInst *store)
+/// True for plain stores, and copies of few bytes, whose size is known.
+bool Barrier::isWrite(Instruction *instruction, Write &write)
 {
-	Value *pointer = store->getPointerOperand();
-	if (ranged.count(store) || isOutside(pointer))
-		return;
-	Type *type = store->getValueOperand()->getType();
-	TypeSize size = layout.getTypeStoreSize(type);
-	if (size.isScalable()) {
-		refuseAt(store, pointer, "a store of a scalable vector");
-		return;
-	}
-	APInt offset(layout.getIndexTypeSizeInBits(pointer->getType()), 0);
-	Value *base = pointer->stripAndAccumulateConstantOffsets(layout, offset, true);
+	if (auto *store = dyn_cast<StoreInst>(instruction)) {
+		Value *value = store->getValueOperand();
+		TypeSize size = layout.getTypeStoreSize(value->getType());
+		if (store->isAtomic() || size.isScalable())
+			return false;
 #if LLVM_VERSION_MAJOR >= 16
-	uint64_t bytes = size.getFixedValue();
+		uint64_t bytes = size.getFixedValue();
 #else
-	uint64_t bytes = size.getFixedSize();
+		uint64_t bytes = size.getFixedSize();
 #endif
+		bool isWhole = layout.getTypeSizeInBits(value->getType()) == 8 * bytes;
+		write = {store->getPointerOperand(), bytes, store->getAlign().value(), isWhole ? value : nullptr};
+		return true;
+	}
+	auto *copy = dyn_cast<MemIntrinsic>(instruction);
+	auto *length = copy ? dyn_cast<ConstantInt>(copy->getLength()) : nullptr;
+	if (!length || copy->isVolatile() || length->getZExtValue() > sequenceBytesMax || length->isZero())
+		return false;
+	write = {copy->getRawDest(), length->getZExtValue(), copy->getDestAlign().valueOrOne().value(), nullptr};
+	return true;
+}
+
+void Barrier::note(SmallVectorImpl<Pending> &pending, Instruction *store, const Write &write)
+{
+	if (ranged.count(store) || isOutside(write.pointer))
+		return;
+	APInt offset(layout.getIndexTypeSizeInBits(write.pointer->getType()), 0);
+	Value *base = write.pointer->stripAndAccumulateConstantOffsets(layout, offset, true);
 	for (Pending &other : pending)
 		if (other.base == base && other.offset <= offset.getSExtValue() &&
-		    offset.getSExtValue() + int64_t(bytes) <= other.offset + int64_t(other.bytes))
+		    offset.getSExtValue() + int64_t(write.bytes) <= other.offset + int64_t(other.bytes)) {
+			other.value = nullptr;
 			return;
-	pending.push_back({base, offset.getSExtValue(), bytes, store->getAlign().value()});
+		}
+	pending.push_back({base, offset.getSExtValue(), write.bytes, write.alignment, write.value});
 }
 
 /// Ends the program where a pointer is in the region, before an instruction that cannot be mirrored.
@@ -861,7 +961,11 @@ bool Barrier::visit(Instruction *instruction, SmallVectorImpl<Pending> &pending)
 {
 	if (auto *store = dyn_cast<StoreInst>(instruction)) {
 		if (!store->isAtomic()) {
-			note(pending, store);
+			Write write;
+			if (isWrite(store, write))
+				note(pending, store, write);
+			else
+				refuseAt(store, store->getPointerOperand(), "a store of a scalable vector");
 			mayBeInterrupted = store->isVolatile();
 			if (mayBeInterrupted)
 				flush(pending, store->getNextNode());
@@ -880,6 +984,11 @@ bool Barrier::visit(Instruction *instruction, SmallVectorImpl<Pending> &pending)
 	if (auto *exchange = dyn_cast<AtomicCmpXchgInst>(instruction)) {
 		flush(pending, instruction);
 		atomic(exchange, exchange->getPointerOperand(), exchange->getNewValOperand()->getType());
+		return true;
+	}
+	Write copy;
+	if (isWrite(instruction, copy)) {
+		note(pending, instruction, copy);
 		return true;
 	}
 	bool isCall = isa<CallBase>(instruction);
@@ -937,17 +1046,6 @@ bool Barrier::libraryPointers()
 	return !taken.empty();
 }
 
-/// Bytes of a store; 0 if that is not known.
-uint64_t Barrier::fixedBytes(StoreInst *store)
-{
-	TypeSize size = layout.getTypeStoreSize(store->getValueOperand()->getType());
-#if LLVM_VERSION_MAJOR >= 16
-	return size.isScalable() ? 0 : size.getFixedValue();
-#else
-	return size.isScalable() ? 0 : size.getFixedSize();
-#endif
-}
-
 /// True if nothing in a loop can show its stores to another thread before the loop is left.
 bool publishesNothing(Loop &loop)
 {
@@ -961,7 +1059,9 @@ bool publishesNothing(Loop &loop)
 					return false;
 			} else if (auto *call = dyn_cast<CallBase>(&instruction)) {
 				auto *intrinsic = dyn_cast<IntrinsicInst>(call);
-				if (!intrinsic || (intrinsic->mayWriteToMemory() && !isa<DbgInfoIntrinsic>(intrinsic)))
+				auto *copy = dyn_cast<MemIntrinsic>(call);
+				bool isCopy = copy && !copy->isVolatile();
+				if (!intrinsic || (intrinsic->mayWriteToMemory() && !isCopy && !isa<DbgInfoIntrinsic>(intrinsic)))
 					return false;
 			} else if (instruction.isAtomic() || isa<FenceInst>(&instruction)) {
 				return false;
@@ -975,13 +1075,14 @@ void Barrier::findRanges(Loop &loop, Analyses &known, SmallVectorImpl<BehindLoop
 {
 	if (!publishesNothing(loop))
 		return;
-	auto isCandidate = [&](StoreInst *store) {
-		return !isOutside(store->getPointerOperand()) && fixedBytes(store) != 0;
+	Write write;
+	auto isCandidate = [&](Instruction &instruction) {
+		return isWrite(&instruction, write) && !isOutside(write.pointer);
 	};
 	bool any = false;
 	for (BasicBlock *block : loop.blocks())
 		for (Instruction &instruction : *block)
-			any |= isa<StoreInst>(&instruction) && isCandidate(cast<StoreInst>(&instruction));
+			any |= isCandidate(instruction);
 	if (!any)
 		return;
 	simplifyLoop(&loop, &known.dominators, &known.loops, &known.evolution, nullptr, nullptr, false);
@@ -991,10 +1092,9 @@ void Barrier::findRanges(Loop &loop, Analyses &known, SmallVectorImpl<BehindLoop
 	SmallVector<const SCEV *, 4> firsts;
 	for (BasicBlock *block : loop.blocks())
 		for (Instruction &instruction : *block) {
-			auto *store = dyn_cast<StoreInst>(&instruction);
-			if (!store || !isCandidate(store) || !known.dominators.dominates(block, loop.getLoopLatch()))
+			if (!isCandidate(instruction) || !known.dominators.dominates(block, loop.getLoopLatch()))
 				continue;
-			const SCEV *pointer = known.evolution.getSCEV(store->getPointerOperand()), *start = pointer;
+			const SCEV *pointer = known.evolution.getSCEV(write.pointer), *start = pointer;
 			int64_t step = 0;
 			if (auto *moving = dyn_cast<SCEVAddRecExpr>(pointer)) {
 				auto *constant = dyn_cast<SCEVConstant>(moving->getStepRecurrence(known.evolution));
@@ -1005,7 +1105,7 @@ void Barrier::findRanges(Loop &loop, Analyses &known, SmallVectorImpl<BehindLoop
 			}
 			if (!known.evolution.isLoopInvariant(start, &loop))
 				continue;
-			Range::Piece piece{store, 0, fixedBytes(store)};
+			Range::Piece piece{&instruction, write, 0};
 			bool isFound = false;
 			for (unsigned index = 0; index < ranges.size() && !isFound; index++) {
 				auto *distance = dyn_cast<SCEVConstant>(known.evolution.getMinusSCEV(start, firsts[index]));
@@ -1065,9 +1165,9 @@ void Barrier::copyBehind(Loop &loop, Analyses &known, Range &range, SmallVectorI
 	bool isUpward = range.step >= 0;
 	// Upward: where the next byte will be. Downward: where the last one is.
 	PHINode *reached = PHINode::Create(word, 2, "mirror.reached", &header->front());
-	StoreInst *lowest = range.pieces.front().store;
-	builder.SetInsertPoint(lowest);
-	Value *now = address(builder, lowest->getPointerOperand());
+	const Range::Piece &lowest = range.pieces.front();
+	builder.SetInsertPoint(lowest.store);
+	Value *now = address(builder, lowest.write.pointer);
 	if (isUpward)
 		now = builder.CreateAdd(now, length);
 	reached->addIncoming(isUpward ? start : end, before);
@@ -1080,7 +1180,7 @@ void Barrier::copyBehind(Loop &loop, Analyses &known, Range &range, SmallVectorI
 		builder.SetInsertPoint(place);
 		Value *bytes = isUpward ? builder.CreateSub(last, start) : builder.CreateSub(end, last);
 		copies.push_back({place, isUpward ? start : last, bytes, range.step == 0 ? range.bytes : 0,
-		                  lowest->getAlign().value()});
+		                  lowest.write.alignment});
 	}
 	for (const Range::Piece &piece : range.pieces)
 		ranged.insert(piece.store);
@@ -1095,7 +1195,7 @@ void Barrier::insert(const BehindLoop &copy)
 	if (copy.fixed == 0 || copy.fixed > sequenceBytesMax)
 		wrote(builder, copy.address, copy.bytes);
 	else
-		put(builder, copy.address, {Pending{copy.address, 0, copy.fixed, copy.alignment}});
+		put(builder, copy.address, {Pending{copy.address, 0, copy.fixed, copy.alignment, nullptr}});
 }
 
 bool Barrier::run(Function &function, FunctionAnalysisManager &manager)

@@ -88,6 +88,98 @@ NEVER static void members(struct sparse *s, char *end)
 	memset(end + 100, 0, 77);
 }
 
+/* The last store to a place counts, by whichever pointer. */
+NEVER static void aliases(long *a, long *b, double *c, char *d)
+{
+	*a = 1;
+	*b = 2;
+	*a = 3;
+	asm volatile("" : : : "memory");
+	b[1] = 4;
+	a[1] = 5;
+	asm volatile("" : : : "memory");
+	a[2] = 6;
+	d[1] = 7;
+	asm volatile("" : : : "memory");
+	*c = 8;
+	d[4] = 9;
+	*(int *)(d + 3) = 10;
+}
+
+#define ALONE(type, name)                                                                                            \
+	NEVER static void alone_##name(type *to, long at, type value)                                                    \
+	{                                                                                                                \
+		to[at] = value;                                                                                              \
+	}                                                                                                                \
+	NEVER static void number_##name(char *to)                                                                        \
+	{                                                                                                                \
+		*(type *)(to + 1000) = (type){(char)-3};                                                                     \
+	}
+ALONE(char, char)
+ALONE(short, short)
+ALONE(int, int)
+ALONE(long, long)
+ALONE(float, float)
+ALONE(double, double)
+ALONE(_Bool, bool)
+ALONE(__int128, huge)
+ALONE(long double, extended)
+ALONE(__m128i, vector)
+ALONE(__m128, floats)
+
+/* Each store by itself, of a value in a register or a number. */
+NEVER static void alone(char *p, long seed, double real)
+{
+	alone_char(p, 1, seed);
+	alone_short((short *)p, 5, seed);
+	alone_int((int *)p, 5, seed);
+	alone_long((long *)p, 5, seed);
+	alone_float((float *)p, 15, real);
+	alone_double((double *)p, 9, real);
+	alone_bool((_Bool *)p, 90, seed);
+	alone_huge((__int128 *)p, 7, seed);
+	alone_extended((long double *)p, 8, real);
+	alone_vector((__m128i *)p, 10, _mm_set1_epi32(seed));
+	alone_floats((__m128 *)p, 11, _mm_set1_ps(real));
+	number_char(p);
+	number_short(p + 10);
+	number_int(p + 20);
+	number_long(p + 32);
+	number_float(p + 40);
+	number_double(p + 48);
+	number_bool(p + 56);
+	*(void **)(p + 1100) = p;
+	asm volatile("" : : : "memory");
+	*(void **)(p + 1108) = NULL;
+	asm volatile("" : : : "memory");
+	*(const char **)(p + 1116) = "a constant that is no number";
+	asm volatile("" : : : "memory");
+	*(long *)(p + 1124) = 0x123456789abcdef;
+}
+
+/* Copies whose size is known, by themselves and in loops. */
+NEVER static void copies(char *to, const char *from, int n)
+{
+	memcpy(to + 4090, from, 16);
+	memmove(to + 1, to, 24);
+	memset(to + 200, 7, 40);
+	memcpy(to + 300, from, 100);
+	for (int i = 0; i < n; i++)
+		memcpy(to + 8192 + 16 * i, from + i, 16);
+	for (int i = 0; i < n; i++)
+		memcpy(to + 12288 + 20 * i, from + i, 16);
+	char *at = to + 16300;
+	do {
+		memcpy(at, from, 16);
+		memcpy(at + 16, from + 16, 16);
+		at += 32;
+	} while (at < to + 16300 + 16 * n);
+	for (int i = 0; i < n; i++) {
+		memset(to + 20000 + 64 * i, i, 32);
+		memcpy(to + 20032 + 64 * i, from, (size_t)i & 31);
+	}
+}
+
 /* The pointer is to the stack in one call, and into the region in another. */
 NEVER static void through(int *where, int depth)
 {
@@ -287,6 +379,18 @@ int main(int argc, char **argv)
 		failures++;
 	through((int *)(p + 730000), 20);
 	look("members");
+	char *same = p + 870000;
+	aliases((long *)same, (long *)same, (double *)(same + 64), same + 64);
+	aliases((long *)(same + 200), (long *)(same + 232), (double *)(same + 264), same + 217);
+	if (*(long *)same != 3)
+		failures++;
+	look("aliases");
+	for (int seed = -1; seed < 4; seed++)
+		alone(p + 880000 + 1600 * seed, seed, seed * 1.25);
+	look("alone");
+	for (int n = 1; n < 40; n += 6)
+		copies(p + 900000 + 64 * n, p + 880000, n);
+	look("copies");
 	unaligned(p + 16384, 0x1122334455667788);
 	look("unaligned");
 	struct big local = make(3);

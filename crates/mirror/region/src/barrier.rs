@@ -34,11 +34,16 @@ pub unsafe fn wrote(address: usize, count: usize) {
     if count == 0 || !is_in_window(address) {
         return;
     }
+    if count <= sections::SHORT_BYTES_MAX {
+        // SAFETY: so few bytes of the region.
+        unsafe { sections::copy_in_place(address, count) };
+        return;
+    }
     let (mut at, end) = (address, address + count);
     while at < end {
         let piece = (PAGE - at % PAGE).min(end - at);
         // SAFETY: the piece is in one page of the region.
-        unsafe { sections::copy_within_page(at, piece) };
+        unsafe { sections::copy_in_place(at, piece) };
         at += piece;
     }
 }

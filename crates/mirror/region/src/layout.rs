@@ -23,6 +23,11 @@ pub const MIRROR_DISTANCE: usize = (1 << (WINDOW_BITS + 1)) + (1 << 21);
 /// Largest region, in bytes.
 pub const REGION_BYTES_MAX: usize = 1 << WINDOW_BITS;
 
+/// Where the mark of an address's page is: at the number of the page, so that compiled code needs nothing but a shift.
+pub const fn marks_of(address: usize) -> usize {
+    address >> PAGE_BITS
+}
+
 /// True if an address can be in a region.
 #[inline]
 pub const fn is_in_window(address: usize) -> bool {

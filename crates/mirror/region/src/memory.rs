@@ -1,13 +1,11 @@
 //! The mappings of a region: itself, its mirror, and a mark for each page.
 
-use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use crate::error::Error;
-use crate::layout::{MIRROR_DISTANCE, PAGE, PAGE_BITS, whole_pages};
+use crate::layout::{MIRROR_DISTANCE, PAGE, marks_of, whole_pages};
 use crate::pages::Pages;
-use crate::sections::CONTROL;
 
 /// Bytes that are made present by one call in the background.
 pub const WARM_BYTES: usize = 256 * 1024;
@@ -42,21 +40,27 @@ impl Memory {
 
     fn map(base: usize, size: usize, file: Option<(i32, u64)>) -> Result<Memory, Error> {
         let mut mapped = Vec::new();
+        let unmap = |mapped: &[usize]| {
+            // SAFETY: just mapped by us, and nobody knows of it yet.
+            mapped.iter().for_each(|part| unsafe {
+                libc::munmap(*part as *mut _, size);
+            });
+        };
         for part in [base, base + MIRROR_DISTANCE] {
             match map_at(part, size, file) {
                 Ok(()) => mapped.push(part),
                 Err(error) => {
-                    // SAFETY: just mapped by us, and nobody knows of it yet.
-                    mapped.iter().for_each(|part| unsafe {
-                        libc::munmap(*part as *mut _, size);
-                    });
+                    unmap(&mapped);
                     return Err(error);
                 }
             }
         }
-        let marks = map_marks(whole_pages(size / PAGE))?;
+        let marks = marks_of(base);
+        if let Err(error) = map_at(marks, whole_pages(size / PAGE), None) {
+            unmap(&mapped);
+            return Err(error);
+        }
         let memory = Memory { base, size, marks };
-        CONTROL.marks.store(marks.wrapping_sub(base >> PAGE_BITS), SeqCst);
         memory.warm(marks, whole_pages(size / PAGE))?;
         Ok(memory)
     }
@@ -203,13 +207,4 @@ fn map_at(start: usize, size: usize, file: Option<(i32, u64)>) -> Result<(), Err
         });
     }
     Ok(())
-}
-
-fn map_marks(bytes: usize) -> Result<usize, Error> {
-    // SAFETY: new memory at an address that the kernel chooses.
-    let at = unsafe {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        libc::mmap(null_mut(), bytes, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
-    };
-    if at == libc::MAP_FAILED { Err(Error::last_os("the marks cannot be mapped")) } else { Ok(at as usize) }
 }

@@ -7,7 +7,7 @@
 //! between its look at the word and its second store.
 //!
 //! Compiled code copies most stores in place, without a sequence, in another order: the copy, then the mark
-//! (docs/adr/0099-plain-stores-are-mirrored-in-place.md). For the others it has sequences of its own, which the compiler pass makes alike
+//! (docs/adr/0099-plain-stores-are-mirrored-in-place.md), as `copy_in_place` does. For the others it has sequences of its own, which the compiler pass makes alike
 //! (crates/mirror/pass/barrier.cpp): one for each set of places in an object that are stored to
 //! together. Their functions take the address in `rax` and change few registers, so that a
 //! store costs the compiler no others.
@@ -29,25 +29,18 @@ pub struct Control {
     pub offset: AtomicUsize,
     /// State in the lowest two bits ([`crate::protocol`]), above them the generation.
     pub state: AtomicU64,
-    /// Address of page 0's mark: that of a page is this plus the page's number.
-    pub marks: AtomicUsize,
     /// Where a thread's `rseq_cs` is, from its thread pointer.
     pub rseq_cs: AtomicUsize,
 }
 
 /// The one control block, whose fields compiled code knows by their offsets.
 #[unsafe(export_name = "rv_mirror_control")]
-pub static CONTROL: Control = Control {
-    offset: AtomicUsize::new(0),
-    state: AtomicU64::new(0),
-    marks: AtomicUsize::new(0),
-    rseq_cs: AtomicUsize::new(0),
-};
+pub static CONTROL: Control =
+    Control { offset: AtomicUsize::new(0), state: AtomicU64::new(0), rseq_cs: AtomicUsize::new(0) };
 
 /// Offset of each field, for the assembly.
 const OFFSET: usize = core::mem::offset_of!(Control, offset);
 const STATE: usize = core::mem::offset_of!(Control, state);
-const MARKS: usize = core::mem::offset_of!(Control, marks);
 const RSEQ: usize = core::mem::offset_of!(Control, rseq_cs);
 
 /// One `struct rseq_cs` of the kernel's.
@@ -95,18 +88,17 @@ macro_rules! enter {
     };
 }
 
-/// Marks the page of the address in a register, and changes `r10` and `r11`.
+/// Marks the page of the address in a register, and changes `r10`.
 macro_rules! mark {
     ($address:literal) => {
         concat!(
             "mov r10, ",
             $address,
             "
-                mov r11, [rip + {control} + {marks}]
                 shr r10, {page}
-                cmp byte ptr [r11 + r10], 0
+                cmp byte ptr [r10], 0
                 jne 95f
-                mov byte ptr [r11 + r10], 1
+                mov byte ptr [r10], 1
             95:
             "
         )
@@ -135,81 +127,128 @@ pub unsafe extern "C" fn rv_mirror_put8() {
         descriptor!(),
         control = sym CONTROL,
         rseq = const RSEQ,
-        marks = const MARKS,
         offset = const OFFSET,
         page = const PAGE_BITS,
     )
 }
 
-/// Marks the page and copies `count` bytes of it to their mirror, if it is not frozen.
+/// Copies `rsi` bytes from `rdi` to `r11`, the first and last 16 of which are in `xmm0` and `xmm1`: those of fewer than 16 bytes, and
+/// of more than [`SHORT_BYTES_MAX`].
+macro_rules! copy_pieces {
+    () => {
+        "
+        81: cmp esi, 8
+            jb 83f
+            mov rax, [rdi]
+            mov rdx, [rdi + rsi - 8]
+            mov [r11], rax
+            mov [r11 + rsi - 8], rdx
+            jmp 95f
+        83: cmp esi, 4
+            jb 84f
+            mov eax, [rdi]
+            mov edx, [rdi + rsi - 4]
+            mov [r11], eax
+            mov [r11 + rsi - 4], edx
+            jmp 95f
+        84: mov ecx, esi
+            shr ecx, 1
+            movzx eax, byte ptr [rdi]
+            movzx edx, byte ptr [rdi + rsi - 1]
+            movzx r8d, byte ptr [rdi + rcx]
+            mov [r11], al
+            mov [r11 + rsi - 1], dl
+            mov [r11 + rcx], r8b
+            jmp 95f
+            // Whole pieces from the beginning, and one that ends where the bytes end.
+        85: cmp rsi, {string}
+            ja 87f
+            movups xmm2, [rdi + rsi - 32]
+            lea rcx, [rsi - 32]
+            xor eax, eax
+        86: movups xmm3, [rdi + rax]
+            movups xmm4, [rdi + rax + 16]
+            movups [r11 + rax], xmm3
+            movups [r11 + rax + 16], xmm4
+            add rax, 32
+            cmp rax, rcx
+            jb 86b
+            movups [r11 + rsi - 32], xmm2
+            movups [r11 + rsi - 16], xmm1
+            jmp 95f
+        87: mov r8, rdi
+            mov rcx, rsi
+            mov rsi, rdi
+            mov rdi, r11
+            mov rdx, rcx
+            rep movsb
+            mov rdi, r8
+            mov rsi, rdx
+        "
+    };
+}
+
+/// Bytes that are copied with as few branches as can be. A longer piece is in one page.
+pub const SHORT_BYTES_MAX: usize = 64;
+
+/// Copies bytes to their mirror, if it is not frozen, then marks their pages, as compiled code does with most stores:
+/// docs/adr/0099-plain-stores-are-mirrored-in-place.md. It is no sequence.
 ///
 /// # Safety
-/// The bytes are in the region, all in one page.
+/// The bytes are in the region, at least one of them; more than [`SHORT_BYTES_MAX`] are in one page.
 #[unsafe(naked)]
-pub unsafe extern "C" fn copy_within_page(from: usize, count: usize) {
+pub unsafe extern "C" fn copy_in_place(from: usize, count: usize) {
     naked_asm!(
-        // A sequence that begins again has changed the other registers: r8 and r9 keep the arguments.
-        "mov r8, rdi\nmov r9, rsi",
-        enter!(),
-        mark!("r8"),
         "
         mov r11, [rip + {control} + {offset}]
         test r11, r11
         jz 93f
-        lea rdi, [r8 + r11]
-        cmp r9, 16
+    92: add r11, rdi
+        cmp rsi, 16
         jb 81f
-        cmp r9, {string}
-        ja 84f
-        // Whole pieces from the beginning, and one that ends where the bytes end.
-        lea rcx, [r9 - 16]
-        xor eax, eax
-        test rcx, rcx
-        jz 82f
-    83: movups xmm0, [r8 + rax]
-        movups [rdi + rax], xmm0
-        add rax, 16
-        cmp rax, rcx
-        jb 83b
-    82: movups xmm0, [r8 + rcx]
-        movups [rdi + rcx], xmm0
-        jmp 93f
-    81: cmp r9d, 8
-        jb 85f
-        mov rax, [r8]
-        mov rdx, [r8 + r9 - 8]
-        mov [rdi], rax
-        mov [rdi + r9 - 8], rdx
-        jmp 93f
-    85: cmp r9d, 4
-        jb 86f
-        mov eax, [r8]
-        mov edx, [r8 + r9 - 4]
-        mov [rdi], eax
-        mov [rdi + r9 - 4], edx
-        jmp 93f
-    86: test r9d, r9d
-        jz 93f
-        movzx eax, byte ptr [r8]
-        movzx edx, byte ptr [r8 + r9 - 1]
-        mov [rdi], al
-        mov [rdi + r9 - 1], dl
-        mov ecx, r9d
-        shr ecx, 1
-        movzx eax, byte ptr [r8 + rcx]
-        mov [rdi + rcx], al
-        jmp 93f
-    84: mov rsi, r8
-        mov rcx, r9
-        rep movsb
-    93: ret
+        movups xmm0, [rdi]
+        movups xmm1, [rdi + rsi - 16]
+        cmp rsi, 32
+        jbe 82f
+        cmp rsi, {short}
+        ja 85f
+        movups xmm2, [rdi + 16]
+        movups xmm3, [rdi + rsi - 32]
+        movups [r11 + 16], xmm2
+        movups [r11 + rsi - 32], xmm3
+    82: movups [r11], xmm0
+        movups [r11 + rsi - 16], xmm1
+        jmp 95f
         ",
-        descriptor!(),
+        copy_pieces!(),
+        "
+    95: lea r10, [rdi + rsi - 1]
+        shr rdi, {page}
+        shr r10, {page}
+        cmp byte ptr [rdi], 0
+        je 96f
+        cmp byte ptr [r10], 0
+        je 96f
+        ret
+    96: mov byte ptr [rdi], 1
+        mov byte ptr [r10], 1
+        ret
+        // Frozen: marked, and looked at once more.
+    93: lea r10, [rdi + rsi - 1]
+        mov rax, rdi
+        shr rax, {page}
+        shr r10, {page}
+        mov byte ptr [rax], 1
+        mov byte ptr [r10], 1
+        mov r11, [rip + {control} + {offset}]
+        test r11, r11
+        jnz 92b
+        ret
+        ",
         control = sym CONTROL,
-        rseq = const RSEQ,
-        marks = const MARKS,
         offset = const OFFSET,
         page = const PAGE_BITS,
+        short = const SHORT_BYTES_MAX,
         string = const STRING_BYTES_MIN,
     )
 }
@@ -256,7 +295,6 @@ macro_rules! exchange {
                 descriptor!(),
                 control = sym CONTROL,
                 rseq = const RSEQ,
-                marks = const MARKS,
                 page = const PAGE_BITS,
                 state = const STATE,
                 hold = const crate::protocol::HOLD,
@@ -291,7 +329,6 @@ macro_rules! copy_if {
                 descriptor!(),
                 control = sym CONTROL,
                 rseq = const RSEQ,
-                marks = const MARKS,
                 page = const PAGE_BITS,
                 state = const STATE,
             )
