@@ -10,6 +10,8 @@ mod go;
 mod layers;
 #[path = "lab/lines.rs"]
 mod lines;
+#[path = "lab/waits.rs"]
+mod waits;
 
 use std::fs;
 use std::path::Path;
@@ -397,6 +399,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     trials.push(trial("bad_descriptions", tool, bad_descriptions));
     trials.push(trial("ended_by_signals", tool, ended_by_signals));
     trials.push(trial("tree", tool, tree));
+    trials.push(trial("reads_block", tool, waits::reads_block));
     let without = layers::missing(tool);
     let files = trial("files_of_its_own", tool, layers::files_of_its_own);
     trials.push(unless_missing(files, without.clone()));

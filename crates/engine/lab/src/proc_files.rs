@@ -114,14 +114,14 @@ fn kilos(told: &mut String, name: &str, bytes: u64) -> std::fmt::Result {
 struct Process {
     sizes: Sizes,
     began_ticks: u64,
-    is_asking: bool,
+    runs: bool,
 }
 
 impl Process {
     fn state(&self, state: &str) -> String {
         match state {
             "Z" | "T" | "t" | "X" => state,
-            _ if self.is_asking => "R",
+            _ if self.runs => "R",
             _ => "S",
         }
         .to_owned()
@@ -317,6 +317,14 @@ impl Engine {
         })
     }
 
+    /// Whether a thread, by its id within the node, is the one that asks, or would go on if others let it.
+    fn runs(&self, asking: u32, pid: i32, thread: i32) -> bool {
+        let id_of = |slot: u32| self.memory.lab().slots[slot as usize].tid.load(Ordering::Relaxed);
+        let found = self.processes.slots_of(pid).into_iter().find(|&slot| id_of(slot) == thread);
+        // One that has asked for nothing yet is about to begin.
+        found.is_none_or(|slot| slot == asking || self.ready.iter().any(|(ready, _)| *ready == slot))
+    }
+
     fn process_file(
         &mut self,
         slot: u32,
@@ -342,7 +350,7 @@ impl Engine {
         let told = Process {
             sizes: known_sizes(*outer, &process.sizes)?,
             began_ticks: began_ns / (BILLION / TICKS_PER_SECOND),
-            is_asking: asked == own.inner_pid,
+            runs: self.runs(slot, *outer, thread.unwrap_or(asked)),
         };
         match file {
             "stat" => told.stat(&text),
@@ -378,8 +386,7 @@ mod tests {
 
     #[test]
     fn a_process_is_told_what_the_lab_knows() {
-        let told =
-            Process { sizes: Sizes { mapped: 1 << 20, own: 1 << 16 }, began_ticks: 7, is_asking: true };
+        let told = Process { sizes: Sizes { mapped: 1 << 20, own: 1 << 16 }, began_ticks: 7, runs: true };
         let fields: String = (4..=52).map(|field| format!(" {field}")).collect();
         let stat = told.stat(&format!("2 (a ) b) S{fields}\n")).unwrap_or_default();
         assert!(

@@ -13,6 +13,7 @@ pub mod files;
 pub mod futexes;
 pub mod netlink;
 pub mod polls;
+pub mod signal_times;
 pub mod sockets;
 
 use core::sync::atomic::Ordering;

@@ -23,6 +23,7 @@ use crate::ground::frame::{self, RealFrame};
 use crate::ground::kernel::{self, current_mask};
 use crate::ground::registers::{Leave, Registers};
 use crate::ground::{assembly, call_places, memory, notices};
+use crate::lab::signal_times;
 use crate::preemption::pause;
 use crate::scheduler::asking::ask;
 use crate::state::block::{SIGNAL_STACK_BYTES, lane, process, session, thread, thread_status};
@@ -384,7 +385,8 @@ pub fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
         return;
     }
     let forced = signals.masked_wait && !blocked;
-    signals.queue[signals.count] = WaitingSignal { signal, forced, info: *info };
+    let info = signal_times::without_times(signal, info);
+    signals.queue[signals.count] = WaitingSignal { signal, forced, info };
     signals.count += 1;
     thread().pending = 1;
     if !blocked {

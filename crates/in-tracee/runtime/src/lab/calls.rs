@@ -7,7 +7,7 @@ use linux_abi::{errno, general as nr};
 
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::memory;
-use crate::lab::{self, clocks, files, futexes, netlink, polls, sockets};
+use crate::lab::{self, clocks, files, futexes, netlink, polls, signal_times, sockets};
 use crate::state::block::session;
 
 const S_IFSOCK: u32 = 0o140_000;
@@ -15,6 +15,8 @@ const S_IFREG: u32 = 0o100_000;
 const S_IFBLK: u32 = 0o060_000;
 const S_IFCHR: u32 = 0o020_000;
 const S_IFDIR: u32 = 0o040_000;
+/// Counters, descriptors of signals and others that the kernel keeps without a file (anon_inode).
+const OF_NO_TYPE: u32 = 0;
 const MSG_DONTWAIT: u64 = 0x40;
 
 /// Makes a call as the kernel shall see it. No call of another thread of the lab is made meanwhile.
@@ -160,7 +162,7 @@ fn on_descriptor(number: u64, real: &[u64; 6]) -> i64 {
         if !through_kernel && let Some(result) = sockets::perform(number, real, file) {
             return result;
         }
-    } else if matches!(kind, S_IFREG | S_IFBLK | S_IFDIR | 0) && number != u64::from(nr::__NR_splice) {
+    } else if matches!(kind, S_IFREG | S_IFBLK | S_IFDIR) && number != u64::from(nr::__NR_splice) {
         let writes = matches!(number as u32, nr::__NR_write | nr::__NR_writev | nr::__NR_sendfile);
         return match writes {
             true => files::of_descriptor(number, real, real[0], lane_protocol::lab_change::CONTENT),
@@ -178,6 +180,9 @@ fn on_descriptor(number: u64, real: &[u64; 6]) -> i64 {
     }
     let until = if kind == S_IFSOCK { sockets::until(number, real[0]) } else { LAB_NEVER };
     let result = without_sleeping(number, real, real[0], until);
+    if kind == OF_NO_TYPE && result > 0 {
+        signal_times::hide_in_read(number, real, result as u64);
+    }
     if kind == S_IFSOCK && result > 0 && !through_kernel {
         netlink::hide_uptime(number, real, result as u64);
     }

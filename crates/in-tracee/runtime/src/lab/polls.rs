@@ -4,7 +4,7 @@ use lane_protocol::LAB_NEVER;
 use linux_abi::{errno, general as nr};
 
 use crate::ground::{kernel, memory};
-use crate::lab::{self, clocks};
+use crate::lab::{self, clocks, signal_times};
 
 const MILLION: u64 = 1_000_000;
 /// Bytes of a set of descriptors that select(2) takes, at most.
@@ -102,8 +102,9 @@ pub fn wait_for_child(number: u64, real: &[u64; 6]) -> i64 {
     const WNOHANG: u64 = 1;
     let is_id = number == u64::from(nr::__NR_waitid);
     let options = if is_id { 3 } else { 2 };
+    let usage = real[options + 1];
     if real[options] & WNOHANG != 0 {
-        return kernel::call_for_program(number, real);
+        return without_usage(usage, kernel::call_for_program(number, real));
     }
     let mut attempt = *real;
     attempt[options] |= WNOHANG;
@@ -121,6 +122,14 @@ pub fn wait_for_child(number: u64, real: &[u64; 6]) -> i64 {
         found.then_some(result)
     });
     core::hint::black_box(&info);
+    without_usage(usage, result)
+}
+
+/// The result, behind which the program finds nothing used.
+fn without_usage(usage: u64, result: i64) -> i64 {
+    if !kernel::failed(result) {
+        signal_times::hide_usage(usage);
+    }
     result
 }
 
@@ -149,5 +158,8 @@ pub fn take_signal(real: &[u64; 6]) -> i64 {
         (result != again).then_some(result)
     });
     core::hint::black_box(&none);
+    if result > 0 && real[1] != 0 {
+        signal_times::hide_in_info(real[1]);
+    }
     result
 }
