@@ -266,11 +266,11 @@ impl Engine {
 
     /// What is wished from outside becomes events.
     pub fn hear(&mut self) {
-        let wishes = self.control.take_wishes();
+        let at_ns = self.now_ns + 1;
+        let wishes = self.control.take_wishes(at_ns);
         if wishes.is_empty() {
             return;
         }
-        let at_ns = self.now_ns + 1;
         for action in wishes {
             let later = self.spec.events.partition_point(|event| event.at_ns <= at_ns);
             let event = Event { at_ns, action, is_wish: true };
@@ -313,6 +313,7 @@ impl Engine {
             let Some(event) = next else { return };
             self.nodes.next_event += 1;
             self.log.record(Record::Event { at_ns: self.now_ns, action: event.action.clone() });
+            let takes_checkpoint = event.action == Action::Checkpoint;
             match event.action {
                 Action::Kill { node } => self.kill_node(node),
                 Action::Restart { node } => {
@@ -337,6 +338,10 @@ impl Engine {
                 }
                 Action::Seed { seed } => self.reseed(seed),
                 Action::Stop => self.stop.stop(StopReason::Asked),
+            }
+            if event.is_wish {
+                let taken = takes_checkpoint.then_some(self.checkpoints.count);
+                self.control.tell_done(event.at_ns, self.now_ns, taken);
             }
             self.end_if_over();
         }

@@ -2,6 +2,7 @@
 
 mod bench;
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -131,6 +132,62 @@ fn answers_are_as_the_schema_says() {
         recording.answers(verb[0], &words, 0);
     }
     recording.answers("error", &["query", "evaluate", trace, "expressions=f()"], 1);
+    recording.check();
+}
+
+#[test]
+fn answers_of_a_lab_are_as_the_schema_says() {
+    const LAB: &str = r#"
+clock = "real"
+[node.one]
+command = ["sleep", "60"]
+[node.two]
+command = ["sh", "-c", "echo begun; echo failed >&2; exit 3"]
+[[link]]
+between = ["one", "two"]
+"#;
+    let mut recording = Recording { bench: Bench::new(), checked: Vec::new() };
+    let file = recording.bench.path("lab.toml");
+    std::fs::write(&file, LAB).expect("it can be written");
+    let mut running = recording.retrovane(&["lab", "run", "--json", "-o", "run", "lab.toml"]);
+    let mut running = running.stdout(Stdio::piped()).spawn().expect("it runs");
+    // It is asked from the first line on that it says.
+    let mut lines = BufReader::new(running.stdout.take().expect("piped")).lines();
+    let mut said = vec![lines.next().expect("it says something").expect("text")];
+    let asked: [(&str, &[&str]); 7] = [
+        ("lab_ps", &["lab", "ps", "--json"]),
+        ("lab_done", &["lab", "exec", "--json", "one", "--", "echo", "hello"]),
+        ("lab_done", &["lab", "link", "--json", "one", "two", "--delay", "5ms"]),
+        ("lab_done", &["lab", "checkpoint", "--json"]),
+        ("lab_back", &["lab", "back", "--json"]),
+        ("lab_tree", &["lab", "tree", "--json"]),
+        ("lab_discard", &["lab", "discard", "--json", "1"]),
+    ];
+    let mut at = String::new();
+    for (definition, words) in asked {
+        let answers = recording.answers(definition, words, 0);
+        if definition == "lab_back" {
+            at = format!("{}ns", answers[0]["at_ns"]);
+        }
+        let is_checkpoint = words[1] == "checkpoint";
+        assert_eq!(
+            answers[0].get("checkpoint").is_some(),
+            is_checkpoint || words[1] == "back",
+            "{answers:?}"
+        );
+    }
+    recording.answers("lab_done", &["lab", "stop", "--json"], 0);
+    said.extend(lines.map(|line| line.expect("text")));
+    running.wait().expect("it ends");
+    assert!(said.iter().any(|line| line.contains("back at") || line.contains("\"back\"")), "{said:?}");
+    for line in said {
+        recording.checked.push(json!(["lab_line", serde_json::from_str::<Value>(&line).expect("an object")]));
+    }
+    recording.answers("lab_line", &["lab", "log", "--json", "run"], 0);
+    recording.answers("lab_gdb", &["lab", "gdb", "one", "--run", "run", "--at", &at, "--show", "--json"], 0);
+    recording.answers("lab_replay", &["lab", "replay", "--json", "run"], 0);
+    std::fs::write(&file, LAB.replace("real", "virtual").replace("60", "1")).expect("it can be written");
+    recording.answers("lab_check", &["lab", "check", "--twice", "--json", "lab.toml"], 0);
     recording.check();
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use clap::Args;
@@ -185,7 +185,7 @@ fn serve(
     match request {
         Request::Standing => {}
         Request::Stop => {
-            control.wish(Action::Stop);
+            control.wish(Action::Stop, None);
             // Where a thread computes and asks nothing, no event comes.
             let stopper = stopper.clone();
             std::thread::spawn(move || {
@@ -193,7 +193,18 @@ fn serve(
                 stopper.stop(StopReason::Asked);
             });
         }
-        Request::Do { action } => control.wish(action),
+        Request::Do { action } => {
+            let (done, told) = channel();
+            control.wish(action, Some(done));
+            // Others are answered meanwhile. Where the lab ends before, there is no answer.
+            std::thread::spawn(move || {
+                let Ok(standing) = told.recv() else { return };
+                let text = serde_json::to_string(&standing).unwrap_or_default();
+                // Who has gone away is not answered.
+                let _ = (&stream).write_all(format!("{text}\n").as_bytes());
+            });
+            return Ok(());
+        }
         Request::Back { to, changes } => {
             let keeper = keeper.cloned();
             // Others are answered meanwhile.
@@ -355,7 +366,7 @@ pub fn ps(arguments: &PsArguments, settings: &Settings) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Tells a run something; says how far it was.
+/// Tells a run something; says how far it was when that was done.
 fn tell(dir: Result<PathBuf, String>, request: &Request, as_json: bool) -> ExitCode {
     let told = dir.and_then(|dir| {
         ask(&dir, request).map_err(|error| {
@@ -365,7 +376,11 @@ fn tell(dir: Result<PathBuf, String>, request: &Request, as_json: bool) -> ExitC
     });
     match told {
         Ok(standing) if as_json => println!("{}", serde_json::to_string(&standing).unwrap_or_default()),
-        Ok(standing) => println!("at {:.6} s", standing.now_ns as f64 / 1e9),
+        Ok(standing) => {
+            let number =
+                standing.checkpoint.map_or_else(String::new, |number| format!("checkpoint {number} "));
+            println!("{number}at {:.6} s", standing.now_ns as f64 / 1e9);
+        }
         Err(error) => return exit::failure(exit::FAILED, &error),
     }
     ExitCode::SUCCESS
