@@ -46,7 +46,7 @@ MIRROR_LIBRARIES := $(TARGET_DIR)/release/libretrovane_mirror
 MIRROR_CLANGS := 14 15 16 17 18 19
 MIRROR_PACKAGES := g++ clang-14 llvm-14-dev patch tar gzip python3 python3-pip/pip
 MIRROR_SERVERS := $(TARGET_DIR)/demo-mirror/redis-server
-MIRROR_FUNCTIONS := open_verified wait_verified close error recovered make_present alloc free set_root root checkpoint wait poll wrote differences
+MIRROR_FUNCTIONS := open_verified wait_verified close error opened recovered make_present alloc free set_root root checkpoint wait poll wrote differences
 
 .PHONY: build library release test lint check demo demo-mirror bench bench-hunt bench-lab bench-minimize bench-mirror bench-barrier dist install install-built install-pass uninstall setup setup-test setup-bench clean
 

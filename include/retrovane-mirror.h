@@ -58,6 +58,8 @@ int rv_mirror_wait_verified(rv_mirror *region, int timeout_ms);
 void rv_mirror_close(rv_mirror *region);
 /* What this thread's last call that failed would say. */
 const char *rv_mirror_error(void);
+/* The region that this process has opened, for code in the region's data, which has no handle; NULL without one. */
+rv_mirror *rv_mirror_opened(void);
 /* Generation of the checkpoint that it began with; 0: it is new. */
 uint64_t rv_mirror_recovered(const rv_mirror *region);
 /* Makes all of the region and of its mirror present, where no store is to wait for the kernel's new pages. Else
@@ -110,30 +112,30 @@ size_t rv_mirror_differences(rv_mirror *region, uintptr_t addresses[], size_t ro
 namespace retrovane {
 
 /* For the containers of the standard library:
- *   std::vector<int, retrovane::mirror_allocator<int>> numbers(region);
- * The containers themselves belong into the region too: rv_mirror_alloc and placement new. */
+ *   std::vector<int, retrovane::mirror_allocator<int>> numbers;
+ * The containers themselves belong into the region too: rv_mirror_alloc and placement new. It allocates in the region that
+ * the process has opened, and has no state: that of a recovered container would be of the process before. */
 template <typename T> class mirror_allocator {
-	template <typename U> friend class mirror_allocator;
-	rv_mirror *region;
-
 public:
 	typedef T value_type;
-	mirror_allocator(rv_mirror *of) : region(of) {}
-	template <typename U> mirror_allocator(const mirror_allocator<U> &other) : region(other.region) {}
+	mirror_allocator() {}
+	mirror_allocator(rv_mirror *) {}
+	template <typename U> mirror_allocator(const mirror_allocator<U> &) {}
 
 	T *allocate(size_t count)
 	{
 		if (count > SIZE_MAX / sizeof(T))
 			throw std::bad_alloc();
 		const size_t alignment = alignof(T) > 16 ? alignof(T) : 16;
-		void *block = rv_mirror_aligned_alloc(region, alignment, count * sizeof(T));
+		rv_mirror *region = rv_mirror_opened();
+		void *block = region ? rv_mirror_aligned_alloc(region, alignment, count * sizeof(T)) : NULL;
 		if (!block)
 			throw std::bad_alloc();
 		return static_cast<T *>(block);
 	}
-	void deallocate(T *block, size_t) { rv_mirror_free(region, block); }
-	template <typename U> bool operator==(const mirror_allocator<U> &other) const { return region == other.region; }
-	template <typename U> bool operator!=(const mirror_allocator<U> &other) const { return region != other.region; }
+	void deallocate(T *block, size_t) { rv_mirror_free(rv_mirror_opened(), block); }
+	template <typename U> bool operator==(const mirror_allocator<U> &) const { return true; }
+	template <typename U> bool operator!=(const mirror_allocator<U> &) const { return false; }
 };
 
 } // namespace retrovane

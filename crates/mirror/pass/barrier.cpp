@@ -65,7 +65,7 @@ constexpr uint64_t sequenceBytesMax = 128;
 constexpr size_t piecesInPlaceMax = 2;
 
 /// What a library function that was not compiled with the pass writes.
-enum class Length { Argument, Result, ResultTimes, String, Printed, Product };
+enum class Length { Argument, Result, ResultTimes, String, Printed, Product, Constant };
 
 struct Writer {
 	unsigned pointer;
@@ -114,6 +114,10 @@ bool libraryWriter(StringRef name, Writer &writer)
 		{"readlink", {1, Length::Result, -1, -1}},
 		{"fread", {0, Length::ResultTimes, 1, -1}},
 		{"qsort", {0, Length::Product, 1, 2}},
+		// std::istream::read, and what std::unordered_map keeps of when it grows.
+		{"_ZNSi4readEPcl", {1, Length::Argument, 2, -1}},
+		{"_ZNKSt8__detail20_Prime_rehash_policy11_M_next_bktEm", {0, Length::Constant, -1, 16}},
+		{"_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm", {0, Length::Constant, -1, 16}},
 	};
 	for (const Row &row : rows)
 		if (name == row.name) {
@@ -121,6 +125,21 @@ bool libraryWriter(StringRef name, Writer &writer)
 			return true;
 		}
 	return false;
+}
+
+/// The library's own of functions that relink nodes of containers: libstdc++ has them in its library, and stores by many
+/// pointers in them (crates/mirror/region/src/containers.rs).
+StringRef containerFunction(StringRef name)
+{
+	return StringSwitch<StringRef>(name)
+	    .Case("_ZSt29_Rb_tree_insert_and_rebalancebPSt18_Rb_tree_node_baseS0_RS_", "rv_mirror_tree_insert")
+	    .Case("_ZSt28_Rb_tree_rebalance_for_erasePSt18_Rb_tree_node_baseRS_", "rv_mirror_tree_erase")
+	    .Case("_ZNSt8__detail15_List_node_base7_M_hookEPS0_", "rv_mirror_list_hook")
+	    .Case("_ZNSt8__detail15_List_node_base9_M_unhookEv", "rv_mirror_list_unhook")
+	    .Case("_ZNSt8__detail15_List_node_base11_M_transferEPS0_S1_", "rv_mirror_list_transfer")
+	    .Case("_ZNSt8__detail15_List_node_base10_M_reverseEv", "rv_mirror_list_reverse")
+	    .Case("_ZNSt8__detail15_List_node_base4swapERS0_S1_", "rv_mirror_list_swap")
+	    .Default("");
 }
 
 /// What is told at compile time: a remark that cannot be overlooked.
@@ -909,6 +928,9 @@ void Barrier::visitLibrary(CallBase *call, const Writer &writer)
 	case Length::ResultTimes:
 		bytes = builder.CreateMul(result(), argument(writer.argument));
 		break;
+	case Length::Constant:
+		bytes = ConstantInt::get(word, writer.factor);
+		break;
 	case Length::Product:
 		bytes = builder.CreateMul(argument(writer.argument), argument(writer.factor));
 		break;
@@ -943,7 +965,11 @@ void Barrier::visitCall(CallBase *call)
 	}
 	if (!callee)
 		return;
-	StringRef name = callee->getName();
+	StringRef name = callee->getName(), own = containerFunction(name);
+	if (callee->isDeclaration() && !own.empty()) {
+		call->setCalledFunction(module.getOrInsertFunction(own, callee->getFunctionType()));
+		return;
+	}
 	Writer writer;
 	if (callee->isDeclaration() && libraryWriter(name, writer) && call->arg_size() > writer.pointer)
 		return visitLibrary(call, writer);

@@ -5,6 +5,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::null_mut;
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{Acquire, SeqCst};
 use std::time::Duration;
 
 use crate::barrier::{self, Operation};
@@ -25,6 +27,14 @@ pub struct COptions {
     size: usize,
     rate: u64,
     period_ms: u64,
+}
+
+/// The process's region, for those who have no handle: what is in a region has none, as it outlives the process.
+static OPENED: AtomicPtr<Region> = AtomicPtr::new(null_mut());
+
+#[unsafe(no_mangle)]
+pub extern "C" fn rv_mirror_opened() -> *mut Region {
+    OPENED.load(Acquire)
 }
 
 /// Notes an error for `rv_mirror_error`; returns its number.
@@ -86,7 +96,11 @@ unsafe fn open(
     );
     let path = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
     let (result, opened) = match Region::open(path, &options) {
-        Ok(opened) => (0, Box::into_raw(Box::new(opened))),
+        Ok(opened) => {
+            let opened = Box::into_raw(Box::new(opened));
+            OPENED.store(opened, SeqCst);
+            (0, opened)
+        }
         Err(error) => (failed(&error), null_mut()),
     };
     // SAFETY: as the caller says.
@@ -99,6 +113,7 @@ unsafe fn open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rv_mirror_close(region: *mut Region) {
     if !region.is_null() {
+        OPENED.store(null_mut(), SeqCst);
         // SAFETY: from `rv_mirror_open`, as the caller says.
         drop(unsafe { Box::from_raw(region) });
     }

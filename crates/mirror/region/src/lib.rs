@@ -31,6 +31,7 @@ mod c_interface;
 mod cells;
 mod check;
 mod checkpoints;
+mod containers;
 mod error;
 mod fence;
 mod files;

@@ -109,6 +109,25 @@ fn killed_while_threads_store_it_is_back_as_of_one_moment() {
     }
 }
 
+/// Containers of libstdc++, some of whose code is in a library that was not compiled with the pass.
+#[test]
+fn containers_of_the_standard_library_are_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kills = std::env::var("MIRROR_KILLS").unwrap_or_else(|_| "25".into());
+    for (version, plugin) in plugins() {
+        if !is_there(&format!("clang++-{version}")) {
+            continue;
+        }
+        for level in ["-O0", "-O2"] {
+            let program = folder.path().join("containers");
+            compile(*version, plugin, &["-std=c++17", level], "containers.cc", &program);
+            let region = folder.path().join(format!("containers-{version}{level}"));
+            let said = run(Command::new(&program).arg(&region).arg(&kills));
+            assert!(said.contains("all whole"), "clang {version} {level}:\n{said}");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_mirrored_is_said() {
     let folder = tempfile::tempdir().expect("a folder");
