@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use replayer::PrivateFolder;
+use serde_json::{Value, json};
 use trace_store::{TraceReader, copy_changed};
 
 use crate::exit::CommandError;
@@ -150,5 +151,20 @@ impl Masked {
         ));
         lines.push("not masked: all else that the program read (--mask)".to_owned());
         lines
+    }
+
+    /// The same for programs.
+    pub fn json(&self) -> Value {
+        let named = |list: &[(String, u64)], what: &str| -> Vec<Value> {
+            list.iter().map(|(name, count)| json!({ "name": name, what: count })).collect()
+        };
+        json!({
+            "values": named(&self.values, "places"),
+            "streams": named(&self.streams, "bytes"),
+            "files": self.files,
+            "replays": self.checked.stops.is_none(),
+            "processes_checked": self.checked.processes,
+            "processes_unseen": self.checked.unseen,
+        })
     }
 }

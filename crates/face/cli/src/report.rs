@@ -179,7 +179,8 @@ fn tell(
     let mut out = std::io::stdout().lock();
     if arguments.json {
         let (page, pack) = (written.output, written.pack);
-        let report = json!({ "page": page, "pack": pack, "redacted": arguments.redact });
+        let masked = masked.map(Masked::json);
+        let report = json!({ "page": page, "pack": pack, "redacted": arguments.redact, "masked": masked });
         writeln!(out, "{report}")?;
         return Ok(());
     }
