@@ -80,6 +80,44 @@ fn a_test_decides(tool: &Arc<Tool>) -> TestResult {
     if small == "five" { Ok(()) } else { Err(format!("not the smallest: {small:?}")) }
 }
 
+/// Which files have to be there is a part of the result, and of those that need not be there none is.
+fn files_that_are_needed_are_found(tool: &Arc<Tool>) -> TestResult {
+    let recording = Recording::new(tool, "changed", "minimize-needs", "needs_files")?;
+    for name in ["notes", "settings", "more"] {
+        recording.write(name, "some text\n")?;
+    }
+    check(
+        &recording.tool(&["--quiet", "record", "-o", "trace", "--", "./needs_files"], None)?,
+        4,
+        "error: ",
+    )?;
+    let outcome = recording.tool(&["minimize", "trace", "-o", "small"], None)?;
+    check(&outcome, 0, "files present: 3 -> 1, ")?;
+    let needed = recording.read("small/files-needed")?;
+    if needed.lines().count() != 1 || !needed.ends_with("/settings\n") {
+        return Err(format!("it needs {needed:?}"));
+    }
+    let script = recording.read("small/reproduce.sh")?;
+    for (does, name) in [("needs", "settings"), ("does not need", "notes"), ("does not need", "more")] {
+        if !script.lines().any(|line| line.starts_with(&format!("# It {does} ")) && line.ends_with(name)) {
+            return Err(format!("the script does not say that it {does} {name}:\n{script}"));
+        }
+    }
+    if !script.contains("# It asks for the time, and fails whatever that says.\n") {
+        return Err(format!("the script does not speak of the time:\n{script}"));
+    }
+    let facts = recording.read("small/minimize.json")?;
+    for fact in ["\"time\":\"asked for, not needed\"", "/settings\"]"] {
+        if !facts.contains(fact) {
+            return Err(format!("no {fact} in {facts}"));
+        }
+    }
+    if recording.read("notes")? != "some text\n" {
+        return Err("a file outside of the sandbox has changed".into());
+    }
+    check_script(&recording, 4)
+}
+
 /// A fix is tried on the recorded crash, whose files are gone meanwhile.
 fn a_fix_is_tried(tool: &Arc<Tool>) -> TestResult {
     let recording = Recording::new(tool, "changed", "retry", "parser")?;
@@ -245,7 +283,7 @@ fn missing_sandbox() -> Option<String> {
 type Check = fn(&Arc<Tool>) -> TestResult;
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    let checks: [(&str, Check); 8] = [
+    let checks: [(&str, Check); 9] = [
         ("reads", reads_are_by_reference),
         ("report", a_report_tells),
         ("wrap", a_wrapped_command_leaves_reports),
@@ -253,6 +291,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         ("minimize::stdin", stdin_gets_small),
         ("minimize::file", files_get_small),
         ("minimize::until", a_test_decides),
+        ("minimize::needs", files_that_are_needed_are_found),
         ("minimize::nonsense", nonsense_is_refused),
     ];
     let missing = missing_sandbox();

@@ -2,6 +2,7 @@
 
 mod callers;
 mod pasts;
+mod present;
 mod results;
 mod schedule;
 mod search;
@@ -40,7 +41,7 @@ Examples:
 
 Runs the recorded program again and again in a sandbox, with less of its input each time: standard
 input, files that are named on its command line or lie in its directory, arguments, variables of
-the environment. A try is a copy of the program that stands right before it reads the input, where
+the environment; then which files have to be there at all. A try is a copy of the program that stands right before it reads the input, where
 that can be; nothing reaches the network, other processes, or files outside of DIR.
 
 The same failure is the same signal in the same innermost three functions (libc's left out); or the
@@ -129,6 +130,12 @@ pub fn run(arguments: &MinimizeArguments, settings: &Settings) -> Result<ExitCod
             let (at, content) = (file.path.clone(), file.content.clone());
             plan.placed.push(injector::Placed { at, content, mode: 0o644 });
         }
+    }
+    // Files that are made absent go in the sandbox alone.
+    if !arguments.input_only {
+        let circumstances = recorded.circumstances();
+        let folders = circumstances.iter().filter_map(|path| path.parent()).filter(|path| path.is_dir());
+        plan.layered.extend(folders.map(std::path::Path::to_path_buf));
     }
     match enter_sandbox(&plan).map_err(|error| CommandError::Sandbox(error.to_string()))? {
         Side::Outside(ExitReport::Exited(code)) => Ok(ExitCode::from(code as u8)),

@@ -78,6 +78,26 @@ impl Recorded {
         files
     }
 
+    /// Other files that the program looked into, and that may be missing elsewhere: of the user, of the system's settings. None
+    /// that belongs to the system's programs, or to an interpreter.
+    pub fn circumstances(&self) -> Vec<PathBuf> {
+        const OF_PROGRAMS: [&str; 7] = ["bin", "sbin", "lib", "lib64", "usr", "share", "opt"];
+        let is_of_programs = |path: &Path| {
+            path.components().any(|part| OF_PROGRAMS.iter().any(|name| part.as_os_str() == *name))
+                || path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"ld.so."))
+        };
+        let inputs = self.input_files();
+        let is_one = |file: &&ReadFile| {
+            let is_input = inputs.iter().any(|input| input.path == file.path);
+            let is_code = file.content.starts_with(b"\x7fELF");
+            let is_itself = self.program.command.first().is_some_and(|word| {
+                Path::new(word).file_name().is_some() && file.path.file_name() == Path::new(word).file_name()
+            });
+            !file.is_written && !is_input && !is_code && !is_itself && !is_of_programs(&file.path)
+        };
+        self.readings.files.iter().filter(is_one).map(|file| file.path.clone()).collect()
+    }
+
     /// The file of this path.
     pub fn file(&self, path: &Path) -> Option<&ReadFile> {
         let absolute: PathBuf = self.program.directory.join(path);

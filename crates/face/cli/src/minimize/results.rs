@@ -8,9 +8,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::present::PresentFile;
 use super::search::Stream;
 use crate::exit::CommandError;
 use crate::recorded::Recorded;
+
+/// Of what a program asks for, and fails whatever it gets: the runs that confirm a failure have the time and the random numbers
+/// of today.
+const NOT_NEEDED: &str = "asked for, not needed";
+/// Of what it does not ask for.
+const NOT_ASKED: &str = "not asked for";
 
 /// What became of one stream.
 #[derive(Debug, Clone)]
@@ -48,11 +55,14 @@ impl Changed {
             (false, 0) => "nothing could be tried",
             (false, _) => "not known to be 1-minimal",
         };
+        let lines = |content: &[u8]| content.iter().filter(|byte| **byte == b'\n').count();
+        let (before, after, unit) = match &self.stream {
+            Stream::Present(files) => (files.len(), lines(&self.content), ""),
+            _ => (self.before, self.content.len(), " bytes"),
+        };
         format!(
-            "{}: {} -> {} bytes, {} tests, {:.2} s, {minimal}",
+            "{}: {before} -> {after}{unit}, {} tests, {:.2} s, {minimal}",
             self.stream.name(),
-            self.before,
-            self.content.len(),
             self.tests,
             self.time.as_secs_f64()
         )
@@ -96,6 +106,7 @@ impl Results {
             }
             Stream::Arguments => self.dir.join("arguments"),
             Stream::Environment => self.dir.join("environment"),
+            Stream::Present(_) => self.dir.join("files-needed"),
         }
     }
 
@@ -118,15 +129,35 @@ impl Results {
         let rights = std::fs::Permissions::from_mode(0o700);
         std::fs::set_permissions(&path, rights).map_err(|source| CommandError::Write { path, source })?;
         let facts: Vec<Value> = self.changed.iter().map(Changed::json).collect();
-        write(&self.dir.join("minimize.json"), json!({ "streams": facts }).to_string().as_bytes())
+        let circumstances = self.circumstances(recorded);
+        let facts = json!({ "streams": facts, "circumstances": circumstances });
+        write(&self.dir.join("minimize.json"), facts.to_string().as_bytes())
+    }
+
+    fn circumstances(&self, recorded: &Recorded) -> Value {
+        let asked = recorded.readings.asked;
+        json!({
+            "time": if asked.time { NOT_NEEDED } else { NOT_ASKED },
+            "random_numbers": if asked.random { NOT_NEEDED } else { NOT_ASKED },
+            "files_needed": self.needed(),
+        })
+    }
+
+    /// Files that have to be there; `None` where that was not asked.
+    fn needed(&self) -> Option<Vec<String>> {
+        let asked = self.changed.iter().find(|changed| matches!(changed.stream, Stream::Present(_)))?;
+        Some(String::from_utf8_lossy(&asked.content).lines().map(str::to_owned).collect())
     }
 
     /// Says what came of it; sizes are on the last line.
-    pub fn tell(&self, as_json: bool, is_interrupted: bool) -> Result<(), CommandError> {
+    pub fn tell(&self, recorded: &Recorded, as_json: bool, is_interrupted: bool) -> Result<(), CommandError> {
         let mut out = std::io::stdout().lock();
         if as_json {
             let streams: Vec<Value> = self.changed.iter().map(Changed::json).collect();
-            let facts = json!({ "dir": self.dir, "interrupted": is_interrupted, "streams": streams });
+            let circumstances = self.circumstances(recorded);
+            let facts = json!({
+                "dir": self.dir, "interrupted": is_interrupted, "streams": streams, "circumstances": circumstances,
+            });
             writeln!(out, "{facts}")?;
             return Ok(());
         }
@@ -148,6 +179,14 @@ impl Results {
         let program = &recorded.program;
         let mut text =
             String::from("#!/bin/sh\n# The recorded failure, with the smallest input that was found.\n");
+        // It failed the same in whole runs at several times of today, before anything was changed.
+        for (is_asked, what) in
+            [(recorded.readings.asked.time, "the time"), (recorded.readings.asked.random, "random numbers")]
+        {
+            if is_asked {
+                text.push_str(&format!("# It asks for {what}, and fails whatever that says.\n"));
+            }
+        }
         text.push_str("work=$(mktemp -d) || exit 125\ntrap 'rm -rf \"$work\"' EXIT\n");
         let mut command: Vec<String> = program.command.iter().map(|word| quoted(word.as_bytes())).collect();
         for changed in &self.changed {
@@ -155,6 +194,10 @@ impl Results {
                 Stream::Stdin => "stdin".to_owned(),
                 Stream::File(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
                 Stream::Arguments | Stream::Environment => continue,
+                Stream::Present(files) => {
+                    text.push_str(&needs(files, &changed.content));
+                    continue;
+                }
             };
             let target = format!("\"$work\"/{}", quoted(name.as_bytes()));
             text.push_str(&format!("printf '{}' >{target}\n", escaped(&changed.content)));
@@ -173,6 +216,17 @@ impl Results {
         text.push_str(&format!("env -i {} {} <{stdin}\n", environment.join(" "), command.join(" ")));
         text
     }
+}
+
+/// Lines of the script: which files have to be there, and which do not.
+fn needs(files: &[PresentFile], needed: &[u8]) -> String {
+    let line = |file: &PresentFile| {
+        let path = crate::wording::printable(file.path.as_os_str().as_bytes());
+        let is_needed = needed.split_inclusive(|byte| *byte == b'\n').any(|line| line == file.line());
+        let need = if is_needed { "It needs" } else { "It does not need" };
+        format!("# {need} {path}\n")
+    };
+    files.iter().map(line).collect()
 }
 
 fn is_input(changed: &Changed) -> bool {

@@ -3,11 +3,13 @@
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use injector::{Readiness, TryError, TryInput, TryLimits, TryProgram};
 use reducer::Reduction;
 
+use super::present::PresentFile;
 use super::results::{Changed, Results};
 use super::tries::{Ended, Runner, Tries, Wanted, copies, observe_whole, succeeds};
 use super::{Interruption, MinimizeArguments, NOT_THE_SAME, say};
@@ -28,6 +30,8 @@ pub enum Stream {
     File(PathBuf),
     Arguments,
     Environment,
+    /// Which of these files are there.
+    Present(Rc<Vec<PresentFile>>),
 }
 
 impl Stream {
@@ -37,6 +41,7 @@ impl Stream {
             Stream::File(path) => path.display().to_string(),
             Stream::Arguments => "arguments".to_owned(),
             Stream::Environment => "environment".to_owned(),
+            Stream::Present(_) => "files present".to_owned(),
         }
     }
 }
@@ -74,20 +79,35 @@ impl<'a> Search<'a> {
         if !self.arguments.input_only {
             all.extend([Stream::Arguments, Stream::Environment]);
         }
-        let mut interrupted = false;
-        for stream in all {
-            match self.minimise(&stream, &wanted) {
+        let mut interrupted = !self.minimise_all(all, &wanted)?;
+        // Which files it needs is asked with the smallest inputs.
+        let files = if self.arguments.input_only || interrupted { Vec::new() } else { self.present() };
+        if !files.is_empty() {
+            interrupted = !self.minimise_all(vec![Stream::Present(Rc::new(files))], &wanted)?;
+        }
+        self.results.finish(&self.recorded)?;
+        self.results.tell(&self.recorded, self.arguments.json, interrupted)?;
+        Ok(if interrupted { ExitCode::from(130) } else { ExitCode::SUCCESS })
+    }
+
+    /// One after the other; false where the user ended it.
+    fn minimise_all(&mut self, streams: Vec<Stream>, wanted: &Wanted) -> Result<bool, CommandError> {
+        for stream in streams {
+            match self.minimise(&stream, wanted) {
                 Ok(changed) => self.results.add(changed),
-                Err(Ended::Interrupted) => {
-                    interrupted = true;
-                    break;
-                }
+                Err(Ended::Interrupted) => return Ok(false),
                 Err(error) => return Err(failed(error)),
             }
         }
-        self.results.finish(&self.recorded)?;
-        self.results.tell(self.arguments.json, interrupted)?;
-        Ok(if interrupted { ExitCode::from(130) } else { ExitCode::SUCCESS })
+        Ok(true)
+    }
+
+    /// Files that are circumstances: inputs of which nothing is left, and those that the program looked into.
+    fn present(&self) -> Vec<PresentFile> {
+        let emptied = self.recorded.input_files().into_iter().map(|file| file.path.clone());
+        let emptied = emptied.filter(|path| std::fs::metadata(path).is_ok_and(|facts| facts.len() == 0));
+        let paths = emptied.chain(self.recorded.circumstances());
+        paths.filter_map(PresentFile::of).collect()
     }
 
     /// What fails, if it does so every time.
@@ -144,6 +164,7 @@ impl<'a> Search<'a> {
             }
             Stream::Arguments => lines(program.command.get(1..).unwrap_or_default()),
             Stream::Environment => lines(&program.environment),
+            Stream::Present(files) => files.iter().flat_map(|file| file.line()).collect(),
         }
     }
 
@@ -163,6 +184,16 @@ impl<'a> Search<'a> {
                 changed.command.extend(words());
             }
             Stream::Environment => changed.environment = words().collect(),
+            Stream::Present(files) => {
+                let listed: Vec<std::ffi::OsString> = words().collect();
+                for file in files.iter() {
+                    let is_listed = listed.iter().any(|path| file.path.as_os_str() == path);
+                    file.put(is_listed).map_err(|source| TryError::System {
+                        doing: "change which files are there",
+                        source,
+                    })?;
+                }
+            }
         }
         Ok(changed)
     }
@@ -170,10 +201,11 @@ impl<'a> Search<'a> {
     fn minimise(&mut self, stream: &Stream, wanted: &Wanted) -> Result<Changed, Ended> {
         let content = self.content(stream);
         let original = content.len();
-        if matches!(stream, Stream::Arguments | Stream::Environment) {
+        if !matches!(stream, Stream::Stdin | Stream::File(_)) {
             // A line is a word here: one that holds another cannot be told.
             let words = match stream {
                 Stream::Arguments => self.recorded.program.command.len().saturating_sub(1),
+                Stream::Present(files) => files.len(),
                 _ => self.recorded.program.environment.len(),
             };
             if content.iter().filter(|byte| **byte == b'\n').count() != words || words == 0 {
@@ -218,7 +250,7 @@ impl<'a> Search<'a> {
         let input = match stream {
             Stream::Stdin => TryInput::Stdin,
             Stream::File(path) => TryInput::File(path.clone()),
-            Stream::Arguments | Stream::Environment => {
+            Stream::Arguments | Stream::Environment | Stream::Present(_) => {
                 if readiness.is_some() {
                     return Ok(None);
                 }
@@ -276,7 +308,7 @@ impl<'a> Search<'a> {
         let mut reduction = Reduction::new(&mut tries, content);
         let ended = match stream {
             Stream::Stdin | Stream::File(_) => reduction.run(),
-            Stream::Arguments | Stream::Environment => reduction.run_by_lines(),
+            Stream::Arguments | Stream::Environment | Stream::Present(_) => reduction.run_by_lines(),
         };
         let mut changed = Changed {
             stream: stream.clone(),

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use events::{Kind, Tag};
+use events::{Instruction, Kind, Tag};
 use injector::StdinKind;
 use linux_abi::general as raw;
 use trace_store::{LaneInfo, TraceReader};
@@ -30,8 +30,16 @@ pub struct ReadFile {
     pub is_written: bool,
 }
 
+/// What else a run can hang on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asked {
+    pub time: bool,
+    pub random: bool,
+}
+
 /// All that was read.
 pub struct Readings {
+    pub asked: Asked,
     pub stdin_kind: StdinKind,
     pub stdin: Vec<u8>,
     pub files: Vec<ReadFile>,
@@ -64,6 +72,7 @@ struct Collected {
     stdin: Vec<u8>,
     stdin_mode: Option<u32>,
     is_seekable: bool,
+    asked: Asked,
 }
 
 impl Readings {
@@ -97,6 +106,7 @@ impl Readings {
             None => StdinKind::File,
         };
         Ok(Readings {
+            asked: collected.asked,
             stdin_kind: kind,
             stdin: collected.stdin,
             files: collected.files.into_values().collect(),
@@ -148,6 +158,11 @@ fn read_lane(
     while events.read(&mut whole)? {
         match whole.kind {
             Kind::Birth => process.descriptors.retain(|_, (_, closes)| !*closes),
+            Kind::Instruction => match whole.event().instruction().map(|body| body.instruction) {
+                Some(Instruction::Rdtsc | Instruction::Rdtscp) => into.asked.time = true,
+                Some(Instruction::Rdrand | Instruction::Rdseed) => into.asked.random = true,
+                _ => {}
+            },
             Kind::Syscall if !whole.is_filtered() => {
                 if let Some(child) = whole.child_lane() {
                     begun.insert(child, process.clone());
@@ -176,6 +191,8 @@ fn call(process: &mut Process, whole: &WholeEvent, into: &mut Collected) {
             let flags = how.and_then(|how| Some(u64::from_le_bytes(how.get(..8)?.try_into().ok()?)));
             open(process, whole, Some(first), flags.unwrap_or(0), into);
         }
+        raw::__NR_clock_gettime | raw::__NR_gettimeofday | raw::__NR_time => into.asked.time = true,
+        raw::__NR_getrandom => into.asked.random = true,
         raw::__NR_chdir => process.directory = process.path(None, text()),
         raw::__NR_close => drop(process.descriptors.remove(&first)),
         raw::__NR_dup | raw::__NR_dup2 => duplicate(process, first, result as i32, false),
@@ -212,6 +229,7 @@ fn open(process: &mut Process, whole: &WholeEvent, at: Option<i32>, flags: u64, 
     let text = whole.blob(Tag::Text).map(|blob| blob.data).unwrap_or_default();
     let path = process.path(at, text);
     let flags = flags as u32;
+    into.asked.random |= path.starts_with("/dev/random") || path.starts_with("/dev/urandom");
     let is_written = flags & raw::O_ACCMODE != raw::O_RDONLY || flags & raw::O_TRUNC != 0;
     if !["/proc", "/sys", "/dev"].iter().any(|kernel| path.starts_with(kernel)) {
         let file = into.files.entry(path.clone()).or_default();
