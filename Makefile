@@ -115,20 +115,20 @@ bench: build setup-bench
 # Checkpoints of memory beside fork and copy-on-write; QUICK=1 takes less than a minute, and the
 # servers that an earlier run without it has built, if there are any.
 MIRROR_BARRIER := $(TARGET_DIR)/demo-mirror/barrier.json
-bench-mirror: setup $(if $(QUICK),,$(MIRROR_SERVERS)-mirror $(MIRROR_SERVERS)-fork bench-barrier)
+bench-mirror: setup $(if $(QUICK),,$(MIRROR_SERVERS)-mirror $(MIRROR_SERVERS)-fork) bench-barrier
 	$(CARGO) build --release -p mirror -p mirror-command
 	$(TARGET_DIR)/release/retrovane-mirror bench $(if $(QUICK),--quick) --json bench-mirror.json \
-		--plots $(BENCH_PLOTS) $(BENCH_FLAGS) $(if $(QUICK),,--merge $(MIRROR_BARRIER)) $$(if [ -e $(MIRROR_SERVERS)-mirror ] && [ -e $(MIRROR_SERVERS)-fork ]; then \
+		--plots $(BENCH_PLOTS) $(BENCH_FLAGS) --merge $(MIRROR_BARRIER) $$(if [ -e $(MIRROR_SERVERS)-mirror ] && [ -e $(MIRROR_SERVERS)-fork ]; then \
 		echo --server $(MIRROR_SERVERS)-mirror --fork-server $(MIRROR_SERVERS)-fork; fi)
 
-# SQLite, Lua and zstd with all of their memory in a region, with the barrier and without.
+# SQLite, Lua and zstd with all of their memory in a region, with the barrier and without; QUICK=1: Lua.
 bench-barrier:
 	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) $(MIRROR_PACKAGES)
 	$(CARGO) fetch -q --locked --manifest-path tests/sources/Cargo.toml
 	$(CARGO) build --release -p mirror
 	mkdir -p $(dir $(MIRROR_BARRIER))
-	python3 benches/mirror/barrier.py --library $(MIRROR_LIBRARIES).a --builds $(dir $(MIRROR_BARRIER))barrier \
-		--json $(MIRROR_BARRIER)
+	$(if $(QUICK),CXXFLAGS=-O0) python3 benches/mirror/barrier.py --library $(MIRROR_LIBRARIES).a --builds $(dir $(MIRROR_BARRIER))barrier \
+		--json $(MIRROR_BARRIER) $(if $(QUICK),--only lua --runs 3)
 
 $(MIRROR_SERVERS)-%:
 	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) $(MIRROR_PACKAGES)

@@ -48,6 +48,7 @@ def main():
     parser.add_argument("--library", required=True, help="libretrovane_mirror.a")
     parser.add_argument("--json", required=True, help="where the results go")
     parser.add_argument("--runs", type=int, default=7, help="of each")
+    parser.add_argument("--only", help="one of sqlite, lua, zstd")
     parser.add_argument("--builds", required=True, help="folder for what is built, which stays")
     options = parser.parse_args()
     os.makedirs(options.builds, exist_ok=True)
@@ -59,6 +60,8 @@ def main():
 
     keys = {}
     for name, headers, flags, sources in programs():
+        if options.only not in (None, name):
+            continue
         built = {}
         for kind, more in (("without", []), ("with", [f"-fpass-plugin={plugin}"])):
             built[kind] = os.path.join(options.builds, f"{name}-{kind}")

@@ -83,7 +83,12 @@ pub fn run(options: &Bench) -> Result<(), Failure> {
     }
     if wants(Part::Recovery) {
         match recovery::run(&folder.0, large(options.quick)) {
-            Ok(found) => keys.extend(found),
+            Ok((found, plain)) => {
+                keys.extend(found);
+                SCHEMES[1..].iter().for_each(|rival| {
+                    keys.insert(format!("{rival}_recovery_first_ms"), plain.clone());
+                });
+            }
             Err(Failure::Told(error)) => warn(format_args!("recovery was not measured: {error}")),
             Err(Failure::Unheard) => return Err(Failure::Unheard),
         }
@@ -101,6 +106,10 @@ pub fn run(options: &Bench) -> Result<(), Failure> {
     for path in &options.merge {
         keys.extend(read_keys(path)?);
     }
+    // Stores that are made once have no barrier.
+    for (rival, key) in SCHEMES[1..].iter().flat_map(|rival| ["median", "worst"].map(|key| (rival, key))) {
+        keys.insert(format!("{rival}_barrier_{key}"), json!(1.0));
+    }
     // What was not measured in this run is there all the same, and says so.
     for (scheme, key) in SCHEMES.iter().flat_map(|scheme| KEYS.map(|key| (scheme, key))) {
         keys.entry(named(scheme, key)).or_insert(Value::Null);
@@ -113,7 +122,7 @@ pub fn run(options: &Bench) -> Result<(), Failure> {
 
 /// The periodic task and the first stores.
 fn pauses(options: &Bench, folder: &Path, keys: &mut Map<String, Value>) -> Result<(), Failure> {
-    let (own, rivals) = if options.quick { (1000, 1000) } else { (40_000, 10_000) };
+    let (own, rivals) = if options.quick { (1000, 500) } else { (40_000, 10_000) };
     let large = large(options.quick);
     say(format_args!(
         "{:9} {:>6} {:>12} {:>12} {:>12}  checkpoints",

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::measure::median;
 use crate::output::{Failure, say};
-use crate::rivals::{Mirror, Scheme};
+use crate::rivals::{Mirror, Plain, Scheme};
 
 const PAGE: usize = 4096;
 /// Recoveries, of whose times the medians are told.
@@ -32,8 +32,8 @@ struct Times {
     disk: f64,
 }
 
-/// The keys `recovery_…_ms`.
-pub fn run(folder: &Path, size: usize) -> Result<Map<String, Value>, Failure> {
+/// The keys `recovery_…_ms`, and milliseconds to the first look at memory that a rival has written.
+pub fn run(folder: &Path, size: usize) -> Result<(Map<String, Value>, Value), Failure> {
     let path = folder.join("mirror");
     let files = [0, 1].map(|slot| folder.join(format!("mirror.{slot}")));
     let _ = files.each_ref().map(std::fs::remove_file);
@@ -55,9 +55,39 @@ pub fn run(folder: &Path, size: usize) -> Result<Map<String, Value>, Failure> {
     ];
     let told = named.map(|(name, time)| format!("{name} {time:.1} ms"));
     say(format_args!("recovery of {} MiB: {}", size >> 20, told.join(", ")))?;
-    let key =
-        |(name, time): (&str, f64)| (format!("recovery_{name}_ms"), json!((time * 1000.0).round() / 1000.0));
-    Ok(named.map(key).into_iter().collect())
+    let rounded = |time: f64| json!((time * 1000.0).round() / 1000.0);
+    let keys = named.map(|(name, time)| (format!("recovery_{name}_ms"), rounded(time)));
+    let failed = |error: std::io::Error| format!("a file of plain memory: {error}");
+    let plain = plain(folder, size).map_err(failed)?;
+    say(format_args!("what the others write, mapped: first {plain:.1} ms"))?;
+    Ok((keys.into_iter().collect(), rounded(plain)))
+}
+
+/// The same of a file that has nothing but the memory, as all rivals write it: mapped, and looked at.
+fn plain(folder: &Path, size: usize) -> std::io::Result<f64> {
+    let plain = Plain::new(folder, size, "plain")?;
+    (0..size / PAGE).for_each(|page| plain.store(plain.base + page * PAGE, page as u64 + 1));
+    // SAFETY: nobody stores to it any more.
+    plain.save(unsafe { plain.bytes() })?;
+    let path = folder.join("plain");
+    let once = |_| {
+        forget(&path)?;
+        let begun = Instant::now();
+        let file = File::open(&path)?;
+        // SAFETY: a new mapping of a file that nobody changes, of which one word is read.
+        unsafe {
+            let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE);
+            let at = libc::mmap(std::ptr::null_mut(), size, protection, flags, file.as_raw_fd(), 0);
+            if at == libc::MAP_FAILED {
+                return Err(std::io::Error::last_os_error());
+            }
+            at.byte_add(size / 2 / PAGE * PAGE).cast::<u64>().read_volatile();
+            let first = begun.elapsed().as_secs_f64() * 1e3;
+            libc::munmap(at, size);
+            Ok(first)
+        }
+    };
+    Ok(median(&(0..ROUNDS).map(once).collect::<std::io::Result<Vec<f64>>>()?))
 }
 
 fn once(path: &Path, files: &[PathBuf; 2], size: usize) -> Result<Times, String> {
