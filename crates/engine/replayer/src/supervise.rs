@@ -267,7 +267,11 @@ impl Supervisor {
 
     fn look_at_report(&mut self, segment: Segment) {
         let report = self.memory.lane(segment).report();
+        let reporter = self.memory.lane(segment).pid().load(Ordering::Acquire);
         let Some(process) = self.processes.get_mut(&segment) else { return };
+        // A copy may have taken the lane over since the last look, and reported: it is meant, and not who is on its
+        // way out.
+        process.pid = reporter;
         let recorded_pid = process.recorded.as_ref().map_or(process.pid, |info| info.pid);
         let ends_too_soon = tells_its_end(&self.trace, process.recorded.as_ref())
             && self.memory.stop().load(Ordering::Acquire) == 0;
