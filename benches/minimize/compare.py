@@ -159,19 +159,22 @@ def ours(case, work, tool, environment):
     run = subprocess.run(command, cwd=folder, stdin=stdin, capture_output=True, env=environment)
     code = run.returncode if run.returncode >= 0 else 128 - run.returncode
     small = folder / "small"
-    minimize = [tool, "--quiet", "minimize", str(trace), "-o", str(small), "--input-only", "--json", "--rate"]
+    minimize = [tool, "--quiet", "minimize", str(trace), "-o", str(small), "--input-only", "--json"]
     began = time.monotonic()
     done = subprocess.run(minimize, cwd=folder, capture_output=True, text=True, env=environment)
     seconds = time.monotonic() - began
     if done.returncode != 0:
         raise SystemExit(f"{case.name}: minimize ended with {done.returncode}: {done.stderr}")
     stream = json.loads(done.stdout)["streams"][0]
+    # A thousand tries of the result more: no part of what a user waits for.
+    again = subprocess.run(minimize + ["--rate"], cwd=folder, capture_output=True, text=True, env=environment)
+    rate = json.loads(again.stdout)["streams"][0]["tries_per_s"] if again.returncode == 0 else None
     return code, {
         "ours_s": round(seconds, 3),
         "ours_bytes": stream["after_bytes"],
         "ours_tries": stream["tests"],
         "ours_search_s": round(stream["seconds"], 3),
-        "ours_tries_per_s": stream["tries_per_s"],
+        "ours_tries_per_s": rate,
     }
 
 

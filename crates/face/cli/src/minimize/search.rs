@@ -11,7 +11,7 @@ use reducer::Reduction;
 
 use super::present::PresentFile;
 use super::results::{Changed, Results};
-use super::tries::{Ended, Runner, Tries, Wanted, copies, observe_whole, succeeds};
+use super::tries::{Ended, Runner, Tries, Trust, Wanted, copies, observe_whole, succeeds};
 use super::{Interruption, MinimizeArguments, NOT_THE_SAME, say};
 use crate::exit::CommandError;
 use crate::failure::{CrashReader, Failure};
@@ -294,6 +294,7 @@ impl<'a> Search<'a> {
             limits: self.limits,
             crashes: CrashReader::default(),
             interruption: self.interruption,
+            trust: None,
             note: Box::new(note),
         };
         // Copies of a process deep down fail in their own way: what it is then, and whether it is one.
@@ -304,19 +305,40 @@ impl<'a> Search<'a> {
             }
             tries.wanted = Wanted::Same(own);
         }
+        // Of whole runs, and of messages, nothing is taken for granted.
+        if let (Runner::Copies(_), Wanted::Same(wanted)) = (&tries.runner, &tries.wanted)
+            && wanted.crash.is_some()
+        {
+            tries.trust = Some(Trust::of(content.clone()));
+        }
         let begun = Instant::now();
-        let mut reduction = Reduction::new(&mut tries, content);
-        let ended = match stream {
-            Stream::Stdin | Stream::File(_) => reduction.run(),
-            Stream::Arguments | Stream::Environment | Stream::Present(_) => reduction.run_by_lines(),
+        let (mut tests, mut from) = (0, content);
+        let (best, ended) = loop {
+            let mut reduction = Reduction::new(&mut tries, from);
+            let ended = match stream {
+                Stream::Stdin | Stream::File(_) => reduction.run(),
+                Stream::Arguments | Stream::Environment | Stream::Present(_) => reduction.run_by_lines(),
+            };
+            tests += reduction.tests();
+            let best = reduction.best().to_vec();
+            let is_right = tries.confirm(&best);
+            match (ended.and(is_right), &mut tries.trust) {
+                (Err(Ended::Slipped), trust @ Some(_)) => {
+                    from = trust.take().map(|trust| trust.seen).unwrap_or_default();
+                    tracing::debug!(bytes = from.len(), "other crashes were among them: each is looked at");
+                }
+                // Nobody looked at the best one.
+                (Err(error), Some(trust)) => break (std::mem::take(&mut trust.seen), Err(error)),
+                (ended, _) => break (best, ended),
+            }
         };
         let mut changed = Changed {
             stream: stream.clone(),
             before: original,
-            content: reduction.best().to_vec(),
-            tests: reduction.tests(),
+            content: best,
+            tests,
             time: begun.elapsed(),
-            is_minimal: reduction.is_minimal(),
+            is_minimal: ended.is_ok(),
             tries_per_second: None,
         };
         if self.arguments.rate {

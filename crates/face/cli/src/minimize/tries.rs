@@ -19,6 +19,26 @@ pub enum Ended {
     Try(#[from] TryError),
     #[error("cannot run the test of --until: {0}")]
     Test(std::io::Error),
+    /// What was taken for the same crash is another one; see [`Trust`].
+    #[error("another crash was taken for the same")]
+    Slipped,
+}
+
+/// A crash with the wanted signal is taken for the same one without a look at its stack: that takes longer than many
+/// tries. The 1st, 2nd, 4th, 8th, ... of them is looked at; where one is another crash the search goes on
+/// from the last that was looked at, and looks at all.
+pub struct Trust {
+    /// That was looked at last.
+    pub seen: Vec<u8>,
+    since: u64,
+    until: u64,
+}
+
+impl Trust {
+    /// From this one on.
+    pub fn of(seen: Vec<u8>) -> Trust {
+        Trust { seen, since: 0, until: 0 }
+    }
 }
 
 /// What counts as the failure.
@@ -50,6 +70,8 @@ pub struct Tries<'a> {
     pub limits: TryLimits,
     pub crashes: CrashReader,
     pub interruption: &'a Interruption,
+    /// `None`: each crash is looked at.
+    pub trust: Option<Trust>,
     pub note: Box<Noting<'a>>,
 }
 
@@ -125,7 +147,7 @@ impl Tries<'_> {
                 (TryEnd::Ended(ExitReport::Exited(_)), false) => {
                     Failure::new(*last, None, &server.outputs()?.1) == wanted
                 }
-                _ => self.fails(&candidates[at])?,
+                _ => self.is_same_crash(&candidates[at])?,
             };
             if is_same {
                 return Ok((Some(at), at as u64 + 1));
@@ -134,6 +156,39 @@ impl Tries<'_> {
             if from == candidates.len() {
                 return Ok((None, candidates.len() as u64));
             }
+        }
+    }
+
+    fn is_same_crash(&mut self, input: &[u8]) -> Result<bool, Ended> {
+        match &mut self.trust {
+            Some(trust) if trust.since < trust.until => {
+                trust.since += 1;
+                Ok(true)
+            }
+            Some(_) => self.look(input),
+            None => self.fails(input),
+        }
+    }
+
+    /// Looks at a crash; if it is another one, others that were not looked at may be, too.
+    fn look(&mut self, input: &[u8]) -> Result<bool, Ended> {
+        let is_same = self.fails(input)?;
+        if let Some(trust) = &mut self.trust {
+            if !is_same && trust.since > 0 {
+                return Err(Ended::Slipped);
+            }
+            if is_same {
+                *trust = Trust { seen: input.to_vec(), since: 0, until: trust.until * 2 + 1 };
+            }
+        }
+        Ok(is_same)
+    }
+
+    /// The end of a search by trust: an error if its result is another crash.
+    pub fn confirm(&mut self, best: &[u8]) -> Result<(), Ended> {
+        match &self.trust {
+            Some(trust) if trust.since > 0 => self.look(best).map(drop),
+            Some(_) | None => Ok(()),
         }
     }
 
