@@ -63,6 +63,8 @@ constexpr int64_t pageBytes = 4096;
 constexpr uint64_t sequenceBytesMax = 128;
 /// More pieces of an object are copied by a function.
 constexpr size_t piecesInPlaceMax = 2;
+/// Objects that are copied in place together.
+constexpr size_t objectsInPlaceMax = 3;
 
 /// What a library function that was not compiled with the pass writes.
 enum class Length { Argument, Result, ResultTimes, String, Printed, Product, Constant };
@@ -163,6 +165,12 @@ struct Pending {
 	uint64_t alignment;
 	/// What was stored, where no other store waits that may be to the same place; else null.
 	Value *value;
+};
+
+/// Stores to one object: from its address on.
+struct Object {
+	Value *at;
+	SmallVector<Pending, 8> pieces;
 };
 
 /// What an instruction stores: a plain store, or a copy of few bytes.
@@ -271,7 +279,7 @@ private:
 	Function *sequence(ArrayRef<Pending> pieces, bool &isWide);
 	void put(IRBuilder<> &builder, Value *base, ArrayRef<Pending> pieces);
 	bool isInPlace(ArrayRef<Pending> pieces);
-	void inPlace(IRBuilder<> &builder, Value *at, ArrayRef<Pending> pieces, bool isChecked);
+	void inPlace(IRBuilder<> &builder, ArrayRef<Object> objects, bool isChecked);
 	Instruction *behind(Instruction *instruction);
 };
 
@@ -439,40 +447,57 @@ bool Barrier::isInPlace(ArrayRef<Pending> pieces)
 	       isInt<32>(lastByte(pieces));
 }
 
-/// The second store in place: copies pieces of an object, then marks their pages. While the mirror is frozen it marks them, and
+/// The second store in place: copies pieces of objects, then marks their pages. While the mirror is frozen it marks them, and
 /// looks once more whether that is over. It needs no restartable sequence:
-/// docs/adr/0099-plain-stores-are-mirrored-in-place.md. With `isChecked` it looks first whether they are in the region: in the
+/// docs/adr/0099-plain-stores-are-mirrored-in-place.md. With `isChecked` it looks at each whether it is in the region: in the
 /// same assembly, so that no block is split. r10, r11, the flags and, for wide pieces, xmm15 change.
-void Barrier::inPlace(IRBuilder<> &builder, Value *at, ArrayRef<Pending> pieces, bool isChecked)
+void Barrier::inPlace(IRBuilder<> &builder, ArrayRef<Object> objects, bool isChecked)
 {
-	bool isWide = false, isOne = isWithinPage(pieces);
+	std::string hot, seldom, frozen, constraints;
+	bool isAnyWide = false, isAlone = objects.size() == 1;
+	SmallVector<Value *, 4> operands;
 	ValueStore store;
-	bool hasValue = pieces.size() == 1 && storesValue(pieces.front(), store);
-	std::string copies = hasValue ? store.code : copyPieces(pieces, "$0", 0, isWide);
-	auto load = [](int64_t offset) {
-		return offset ? "leaq " + std::to_string(offset) + "($0), %r10\n" : std::string("movq $0, %r10\n");
-	};
-	std::string first = load(pieces.front().offset), toPage = "shrq $$12, %r10\n";
-	std::string check = first + "shrq $$" + std::to_string(windowBits) + ", %r10\ncmpl $$" + std::to_string(windowKey) +
-	                    ", %r10d\njne 97f\n";
-	std::string firstPage = first + toPage, lastPage = load(lastByte(pieces)) + toPage;
-	std::string mark = "movb $$1, (%r10)\n", look = "cmpb $$0, (%r10)\n";
+	bool hasValue = isAlone && objects[0].pieces.size() == 1 && storesValue(objects[0].pieces.front(), store);
+	std::string toPage = "shrq $$12, %r10\n", mark = "movb $$1, (%r10)\n", look = "cmpb $$0, (%r10)\n";
 	std::string control = "movq rv_mirror_control@GOTPCREL(%rip), %r10\nmovq (%r10), %r11\ntestq %r11, %r11\n";
-	std::string code = (isChecked ? check : "") + control + "jz 93f\n92:\n" + copies + firstPage + look + "je 94f\n95:\n" +
-	                   (isOne ? "" : lastPage + look + "je 96f\n") + "97:\n" +
+	std::string check;
+	for (size_t index = 0; index < objects.size(); index++) {
+		ArrayRef<Pending> pieces = objects[index].pieces;
+		std::string number = std::to_string(index), operand = "$" + number;
+		auto load = [&](int64_t offset) {
+			std::string from = offset ? "leaq " + std::to_string(offset) + "(" + operand + ")" : "movq " + operand;
+			return from + ", %r10\n";
+		};
+		bool isWide = false, isOne = isWithinPage(pieces);
+		std::string copies = hasValue ? store.code : copyPieces(pieces, operand, 0, isWide);
+		std::string first = load(pieces.front().offset);
+		std::string firstPage = first + toPage, lastPage = load(lastByte(pieces)) + toPage;
+		check = first + "shrq $$" + std::to_string(windowBits) + ", %r10\ncmpl $$" + std::to_string(windowKey) +
+		        ", %r10d\n";
+		// Where there is one object only, it is looked at before anything else.
+		hot += (isChecked && !isAlone ? check + "jne 7" + number + "f\n" : "") + copies + firstPage + look + "je 6" + number +
+		       "f\n5" + number + ":\n" + (isOne ? "" : lastPage + look + "je 4" + number + "f\n") + "7" + number + ":\n";
+		seldom += "6" + number + ": " + mark + "jmp 5" + number + "b\n" +
+		          (isOne ? "" : "4" + number + ": " + mark + "jmp 7" + number + "b\n");
+		frozen += (isChecked && !isAlone ? check + "jne 3" + number + "f\n" : "") + firstPage + mark +
+		          (isOne ? "" : lastPage + mark) + "3" + number + ":\n";
+		operands.push_back(objects[index].at);
+		constraints += "r,";
+		isAnyWide |= isWide;
+	}
+	std::string code = (isChecked && isAlone ? check + "jne 97f\n" : "") + control + "jz 93f\n92:\n" + hot + "97:\n" +
 	                   // Where a function is one of several alike, this is discarded with it.
 	                   ".pushsection .text.rv_mirror_seldom, \"ax?\", @progbits\n"
-	                   "93: " + firstPage + mark + (isOne ? "" : lastPage + mark) + control + "jnz 92b\njmp 97b\n" +
-	                   "94: " + mark + "jmp 95b\n" + (isOne ? "" : "96: " + mark + "jmp 97b\n") + ".popsection\n";
-	// These registers change, and no other is spilled.
-	std::string constraints = "r," + (store.constraint.empty() ? "" : store.constraint + ",") + (isWide ? "~{xmm15}," : "") +
-	                          "~{r10},~{r11},~{memory},~{dirflag},~{fpsr},~{flags}";
-	SmallVector<Value *, 2> operands{at};
-	SmallVector<Type *, 2> types{word};
+	                   "93: " + frozen + control + "jnz 92b\njmp 97b\n" + seldom + ".popsection\n";
 	if (!store.constraint.empty()) {
-		operands.push_back(pieces.front().value);
-		types.push_back(pieces.front().value->getType());
+		operands.push_back(objects[0].pieces.front().value);
+		constraints += store.constraint + ",";
 	}
+	// These registers change, and no other is spilled.
+	constraints += std::string(isAnyWide ? "~{xmm15}," : "") + "~{r10},~{r11},~{memory},~{dirflag},~{fpsr},~{flags}";
+	SmallVector<Type *, 4> types;
+	for (Value *operand : operands)
+		types.push_back(operand->getType());
 	auto *type = FunctionType::get(builder.getVoidTy(), types, false);
 	builder.CreateCall(InlineAsm::get(type, code, constraints, true), operands);
 }
@@ -518,7 +543,7 @@ void Barrier::put(IRBuilder<> &builder, Value *base, ArrayRef<Pending> pieces)
 {
 	bool isWide;
 	if (isInPlace(pieces))
-		return inPlace(builder, base, pieces, false);
+		return inPlace(builder, {Object{base, SmallVector<Pending, 8>(pieces.begin(), pieces.end())}}, false);
 	Value *at = builder.CreateAdd(base, ConstantInt::getSigned(word, pieces.front().offset));
 	std::string changed = "~{r10},~{r11},~{memory},~{dirflag},~{fpsr},~{flags}";
 	Function *function = sequence(pieces, isWide);
@@ -534,6 +559,7 @@ void Barrier::flush(SmallVectorImpl<Pending> &pending, Instruction *before)
 	if (pending.size() > 1)
 		for (Pending &one : pending)
 			one.value = nullptr;
+	SmallVector<Object, 4> objects;
 	while (!pending.empty()) {
 		Value *base = pending.front().base;
 		SmallVector<Pending, 8> own, rest;
@@ -558,7 +584,11 @@ void Barrier::flush(SmallVectorImpl<Pending> &pending, Instruction *before)
 		bool isNear = joined.back().offset - joined.front().offset < pageBytes / 2;
 		bool isSmall = llvm::all_of(joined, [](const Pending &one) { return one.bytes <= sequenceBytesMax; });
 		if (isNear && isSmall && isInPlace(joined)) {
-			inPlace(builder, at, joined, true);
+			objects.push_back({at, joined});
+			if (objects.size() == objectsInPlaceMax) {
+				inPlace(builder, objects, true);
+				objects.clear();
+			}
 			pending.assign(rest.begin(), rest.end());
 			continue;
 		}
@@ -588,6 +618,10 @@ void Barrier::flush(SmallVectorImpl<Pending> &pending, Instruction *before)
 		}
 		end();
 		pending.assign(rest.begin(), rest.end());
+	}
+	if (!objects.empty()) {
+		IRBuilder<> builder(before);
+		inPlace(builder, objects, true);
 	}
 }
 
