@@ -13,6 +13,7 @@ use crate::memory::Memory;
 use crate::places::Place;
 use crate::processes::{self, Process, Slot};
 use crate::questions::{Answer, Outcome};
+use crate::stopped::{UNSURE_MAX, is_stopped, patience};
 
 const CLONE_VM: u64 = libc::CLONE_VM as u64;
 const CLONE_THREAD: u64 = libc::CLONE_THREAD as u64;
@@ -184,6 +185,7 @@ impl Engine {
             self.end_thread(slot);
         }
         self.keep_place(pid);
+        self.forget_stop(pid);
         self.timers.signals.forget(pid);
         let Some(process) = self.processes.processes.remove(&pid) else { return Ok(()) };
         if let Some(waiter) = process.waited_by {
@@ -214,6 +216,11 @@ impl Engine {
             None => Vec::new(),
         };
         let target = words[1] as i32;
+        let is_target = |pid: &i32| {
+            self.processes.processes.get(pid).is_some_and(|one| one.inner_pid == target) && Some(*pid) != own
+        };
+        let targets: Vec<i32> = mates.iter().copied().filter(is_target).collect();
+        self.follow_stops(signal, &mates, &targets);
         for pid in mates {
             let is_target = self.processes.processes.get(&pid).is_some_and(|one| one.inner_pid == target);
             if signal == libc::SIGKILL as u64 && is_target && Some(pid) != own {
@@ -229,6 +236,74 @@ impl Engine {
         // Who is stopped, or goes on, says nothing itself.
         self.touch_parents(node);
         Ok(Outcome::Answer(Answer::result(0)))
+    }
+
+    // --- stops ---
+
+    /// A signal was sent to processes of a node; `targets` are those that it was surely meant for.
+    pub fn follow_stops(&mut self, signal: u64, mates: &[i32], targets: &[i32]) {
+        let Some(limit) = patience(signal) else { return };
+        let begun = Instant::now();
+        if targets.is_empty() {
+            // A group, a descriptor of a process, or itself.
+            while !mates.iter().any(|&pid| is_stopped(pid)) && begun.elapsed() < limit.min(UNSURE_MAX) {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        }
+        for &pid in targets {
+            while !is_stopped(pid) && !self.processes.has_ended(pid) && begun.elapsed() < limit {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        }
+        for &pid in mates {
+            match (is_stopped(pid), self.stopped.processes.contains_key(&pid)) {
+                (true, false) => drop(self.stopped.processes.insert(pid, None)),
+                (false, true) => {
+                    let granted = self.stopped.processes.remove(&pid).flatten();
+                    self.stopped.continued.extend(granted);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The thread that runs is silent: true if its process has stopped itself. Others run then.
+    pub fn notice_stop(&mut self, slot: u32) -> bool {
+        let Some(pid) = self.processes.pid_of(slot).filter(|&pid| is_stopped(pid)) else { return false };
+        self.stopped.processes.insert(pid, Some(slot));
+        self.current = None;
+        let node = self.processes.node_of(slot);
+        for mate in node.map(|node| self.processes.of_node(node)).unwrap_or_default() {
+            self.signal(mate);
+        }
+        self.touch_parents(node);
+        true
+    }
+
+    /// The next thread that can go on and is not stopped.
+    pub fn next_ready(&mut self) -> Option<(u32, Answer)> {
+        let place = self.ready.iter().position(|(slot, _)| self.may_run(*slot))?;
+        self.ready.remove(place)
+    }
+
+    /// Whether there is one.
+    pub fn has_ready(&self) -> bool {
+        self.ready.iter().any(|(slot, _)| self.may_run(*slot))
+    }
+
+    /// A thread that stopped itself and was continued: it asks now.
+    pub fn next_continued(&mut self) -> Option<u32> {
+        self.stopped.continued.pop_front()
+    }
+
+    fn may_run(&self, slot: u32) -> bool {
+        let stopped = &self.stopped.processes;
+        stopped.is_empty() || self.processes.pid_of(slot).is_none_or(|pid| !stopped.contains_key(&pid))
+    }
+
+    /// A process has ended: it is stopped no more.
+    pub fn forget_stop(&mut self, pid: i32) {
+        self.stopped.processes.remove(&pid);
     }
 
     // --- where logs stand ---

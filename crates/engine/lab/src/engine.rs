@@ -29,8 +29,10 @@ use crate::processes::Processes;
 use crate::processor::Processor;
 use crate::questions::{Answer, Outcome, Question, Wait};
 use crate::resolver;
+use crate::silence::{SILENCE, Silence, SilenceNotice};
 use crate::spec::{Cpu, Spec};
 use crate::stop::Stopper;
+use crate::stopped::Stopped;
 use crate::timers::Timers;
 
 /// How long the engine waits before it looks whether the thread that runs is still there.
@@ -56,6 +58,7 @@ pub struct Kept {
     pub memory_sums: MemorySums,
     pub spec_path: std::path::PathBuf,
     pub processor: Processor,
+    pub silent: Option<SilenceNotice>,
 }
 
 /// A lab that runs.
@@ -97,6 +100,8 @@ pub struct Engine {
     /// Where the description is kept.
     pub spec_path: std::path::PathBuf,
     pub processor: Processor,
+    pub silence: Silence,
+    pub stopped: Stopped,
     pub is_over: bool,
 }
 
@@ -149,6 +154,8 @@ impl Engine {
             files: Files::default(),
             spec_path: kept.spec_path,
             processor: kept.processor,
+            silence: Silence::new(kept.silent),
+            stopped: Stopped::default(),
             is_over: false,
         })
     }
@@ -208,6 +215,7 @@ impl Engine {
         let lab_memory = Arc::clone(&self.memory);
         let lab = lab_memory.lab();
         let shared = &lab.slots[slot as usize];
+        let mut looks = 0;
         loop {
             let seen = lab.doorbell.load(Ordering::Acquire);
             let state = shared.state.load(Ordering::Acquire);
@@ -218,8 +226,14 @@ impl Engine {
                 return Ok(None);
             }
             sleep_on_doorbell(lab, seen, LOOK);
-            if lab.doorbell.load(Ordering::Acquire) == seen && self.notice_end(slot)? {
+            let is_silent = lab.doorbell.load(Ordering::Acquire) == seen;
+            if is_silent && (self.notice_end(slot)? || self.notice_stop(slot)) {
                 return Ok(None);
+            }
+            looks += 1;
+            if LOOK * looks == SILENCE {
+                let node = self.processes.node_of(slot);
+                node.into_iter().for_each(|node| self.silence.tell(node));
             }
         }
         let kind = shared.question.load(Ordering::Relaxed);
@@ -278,6 +292,10 @@ impl Engine {
     fn grant(&mut self, slot: u32, answer: Answer) {
         self.tell_reads();
         self.hand_over(slot, answer);
+        self.note_granted(slot);
+    }
+
+    fn note_granted(&mut self, slot: u32) {
         self.current = Some(slot);
         self.stirred.clear();
         self.stirred_families.clear();
@@ -325,12 +343,17 @@ impl Engine {
 
     /// Nobody runs: the next thread does, or time passes.
     fn choose(&mut self) -> Result<(), LabError> {
-        if let Some((slot, answer)) = self.ready.pop_front() {
+        if let Some(slot) = self.next_continued() {
+            // It runs already.
+            self.note_granted(slot);
+            return Ok(());
+        }
+        if let Some((slot, answer)) = self.next_ready() {
             self.grant(slot, answer);
             return Ok(());
         }
         self.give_orders()?;
-        if !self.ready.is_empty() || self.is_over {
+        if self.has_ready() || self.is_over {
             return Ok(());
         }
         let checkpoint_ns = self.checkpoints.schedule.map_or(u64::MAX, |schedule| schedule.next_ns);

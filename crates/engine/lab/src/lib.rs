@@ -44,10 +44,12 @@ mod resolver;
 mod session;
 mod signal_timer_calls;
 mod signal_timers;
+mod silence;
 mod sizes;
 mod spec;
 mod standing;
 mod stop;
+mod stopped;
 mod timers;
 mod waits;
 
@@ -64,6 +66,7 @@ pub use nodes::{NodeEnd, order};
 pub use places::{Place, read_places};
 pub use quantities::time_ns;
 pub use session::{Kin, Prepared, SPEC, Session, SessionEnd, output_name};
+pub use silence::{SILENCE, SilenceNotice};
 pub use spec::{
     Action, Clock, Cpu, Event, KEPT_CHECKPOINTS, NodeSpec, Spec, SpecError, every_ns, read, read_event,
 };

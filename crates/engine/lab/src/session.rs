@@ -20,6 +20,7 @@ use crate::memory_sums::{MEMORY, MemorySums};
 use crate::nodes::NodeEnd;
 use crate::places::{PLACES, Places};
 use crate::processor::Processor;
+use crate::silence::SilenceNotice;
 use crate::spec::Spec;
 use crate::stop::{StopReason, Stopper};
 
@@ -49,6 +50,8 @@ pub struct Kin {
     pub sums_memory: bool,
     /// Told of each checkpoint.
     pub notice: Option<Notice>,
+    /// Told once for each node of which a thread keeps all others from running for long: the node's number.
+    pub silent: Option<SilenceNotice>,
     /// Told when no process of the lab is left.
     pub left: Option<Box<dyn FnOnce() + Send>>,
     /// Labs with different numbers run on different processors, as far as there are enough.
@@ -126,7 +129,8 @@ impl Session {
         };
         memory.lab().sums_memory.store(u32::from(kin.sums_memory), std::sync::atomic::Ordering::Relaxed);
         let processor = Processor::choose(memory, kin.number);
-        let kept = Kept { clock_log, checkpoints, places, memory_sums, spec_path: dir.join(SPEC), processor };
+        let (spec_path, silent) = (dir.join(SPEC), kin.silent);
+        let kept = Kept { clock_log, checkpoints, places, memory_sums, spec_path, processor, silent };
         let mut engine = Engine::new(Arc::clone(memory), spec.clone(), log, stop.clone(), kept)?;
         for node in 0..spec.nodes.len() {
             let outputs = vec![output(dir, &output_name(node, 0))?, output(dir, &output_name(node, 1))?];

@@ -94,7 +94,7 @@ impl Engine {
 
     /// A thread reads the time in a loop, or lets others run: they do, and time goes on where nobody can.
     pub fn spins(&mut self, slot: u32, goes_on: bool, has_acted: bool, no_more_reads: bool) -> Outcome {
-        let is_alone = self.ready.is_empty();
+        let is_alone = !self.has_ready();
         if has_acted {
             self.touch_own(slot);
         }

@@ -80,6 +80,7 @@ pub fn run(arguments: &FutureArguments, settings: &Settings) -> ExitCode {
         sums_memory: false,
         halt: Some(Halt { number: orders.number, stands, goes_on }),
         notice: Some(Box::new(move |taken| took.say(&Said::Took(taken.number)))),
+        silent: None,
         left: Some(Box::new(move || left.say(&Said::Left))),
         number: number_among_labs(&arguments.dir),
     };

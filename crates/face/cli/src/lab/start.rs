@@ -11,8 +11,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, UNIX_EPOCH};
 
 use lab::{
-    Action, Changes, Control, GoOn, Halt, Kin, NodeEnd, Session, SessionEnd, Spec, StopReason, Stopper,
-    Taken, read_discarded,
+    Action, Changes, Control, GoOn, Halt, Kin, NodeEnd, Session, SessionEnd, SilenceNotice, Spec, StopReason,
+    Stopper, Taken, read_discarded,
 };
 use nix::sys::personality::{self, Persona};
 use nix::sys::signal::{SigSet, Signal};
@@ -183,6 +183,21 @@ impl Run {
         write(SPEC, &serde_json::to_string(spec).map_err(|error| error.to_string())?)
     }
 
+    /// Says of a node that it stops all others.
+    fn tell_silence(&self) -> Option<SilenceNotice> {
+        let names: Vec<String> = self.spec.nodes.iter().map(|node| node.name.clone()).collect();
+        (!self.quiet).then(|| {
+            Box::new(move |node: usize| {
+                telling::tell!(
+                    "retrovane: `{}` has computed for {} s without a call, and all others wait for it: a loop that waits \
+                     until somebody else changes memory, or for a signal, does not end in a lab",
+                    names[node],
+                    lab::SILENCE.as_secs()
+                );
+            }) as SilenceNotice
+        })
+    }
+
     /// Runs it here; where it goes back, other processes run what comes then.
     pub fn present(&self, clock: Option<PathBuf>, there: Option<There>) -> Result<ExitCode, ExitCode> {
         let (tell, events) = channel();
@@ -195,6 +210,7 @@ impl Run {
                 // A keeper that has ended needs nothing.
                 let _ = took.send(Event::Said(0, Said::Took(taken.number)));
             })),
+            silent: self.tell_silence(),
             left: Some(Box::new(move || drop(left.send(Event::Said(0, Said::Left))))),
             number: std::process::id() as usize,
         };
