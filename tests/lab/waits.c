@@ -1,13 +1,20 @@
-/* What a node waits for by a blocking read: a signal, a counter, a timer; and what it is told of a child that has run for a
- * while, which is nothing that differs between two runs. */
+/* What a node waits for by a blocking call: a signal, a counter, a timer, the other end of a named pipe, a signal that only a
+ * mask lets in, room for its output; and what it is told of a child that has run for a while, which is nothing that differs
+ * between two runs. */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/select.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -88,5 +95,58 @@ int main(void)
 	if (read(timer, &count, sizeof count) != sizeof count || count != 1)
 		return 9;
 	puts("timerfd");
+
+	char byte = 'x';
+	if (mkfifo("fifo", 0600))
+		return 10;
+	if (!fork()) {
+		sleep(1);
+		_exit(write(open("fifo", O_WRONLY), &byte, 1) != 1);
+	}
+	int fifo = open("fifo", O_RDONLY);
+	if (read(fifo, &byte, 1) != 1 || read(fifo, &byte, 1) != 0 || fcntl(fifo, F_GETFL) & O_NONBLOCK)
+		return 11;
+	wait(NULL);
+	close(fifo);
+	if (!fork()) {
+		sleep(1);
+		_exit(read(open("fifo", O_RDONLY), &byte, 1) != 1);
+	}
+	fifo = open("fifo", O_WRONLY);
+	if (write(fifo, &byte, 1) != 1 || fcntl(fifo, F_GETFL) & O_NONBLOCK)
+		return 12;
+	wait(NULL);
+	puts("fifo");
+
+	sigset_t none;
+	struct epoll_event event;
+	sigemptyset(&none);
+	int set_of_none = epoll_create1(0);
+	if (!fork()) {
+		sleep(1);
+		_exit(0);
+	}
+	if (epoll_pwait(set_of_none, &event, 1, 5000, &none) != -1 || errno != EINTR)
+		return 13;
+	wait(NULL);
+	struct timeval left = { .tv_usec = 1000 };
+	if (select(0, NULL, NULL, NULL, &left) != 0 || left.tv_usec)
+		return 14;
+	puts("epoll_pwait");
+
+	if (getpgrp() <= 0)
+		return 15;
+	size_t bytes = 300000;
+	char *large = malloc(bytes);
+	memset(large, 'a', bytes);
+	large[bytes - 1] = '\n';
+	fflush(stdout);
+	for (size_t at = 0; at < bytes;) {
+		ssize_t put = write(1, large + at, bytes - at);
+		if (put <= 0)
+			return 16;
+		at += put;
+	}
+	puts("written");
 	return 0;
 }

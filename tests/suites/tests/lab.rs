@@ -400,6 +400,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     trials.push(trial("ended_by_signals", tool, ended_by_signals));
     trials.push(trial("tree", tool, tree));
     trials.push(trial("reads_block", tool, waits::reads_block));
+    trials.push(trial("processes_are_stopped", tool, waits::processes_are_stopped));
     let without = layers::missing(tool);
     let files = trial("files_of_its_own", tool, layers::files_of_its_own);
     trials.push(unless_missing(files, without.clone()));

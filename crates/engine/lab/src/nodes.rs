@@ -39,6 +39,10 @@ fn order_word(what: u64, which: usize) -> Answer {
     Answer::result((what << 32 | which as u64) as i64)
 }
 
+/// A pipe that has as much may be full: the kernel gives one page where its user has many pipes (pipe(7)), and puts
+/// what would not fit into a page behind it into the next.
+const FULL_BYTES: usize = 2048;
+
 /// How a node's command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -134,9 +138,15 @@ impl Engine {
             let (node, stream) = (((token - OUTPUT_TOKENS) / 2) as usize, (token - OUTPUT_TOKENS) % 2);
             let stream = if stream == 0 { Stream::Stdout } else { Stream::Stderr };
             let mut buffer = [0u8; 64 << 10];
+            let mut read = 0;
             let Some(output) = self.nodes.nodes[node].outputs.get_mut(stream as usize) else { continue };
             while let Ok(bytes @ 1..) = output.read(&mut buffer) {
                 self.log.output(now_ns, node, stream, &buffer[..bytes]);
+                read += bytes;
+            }
+            if read >= FULL_BYTES {
+                // Who waits to write more has room.
+                self.touch(Some(node));
             }
         }
     }

@@ -9,6 +9,7 @@
 
 pub mod calls;
 pub mod clocks;
+pub mod fifos;
 pub mod files;
 pub mod futexes;
 pub mod netlink;

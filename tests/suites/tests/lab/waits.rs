@@ -30,3 +30,42 @@ pub fn reads_block(tool: &Tool) -> TestResult {
         false => Err(failed("it should come to its end", &outcome)),
     }
 }
+
+/// A process that is stopped does nothing until it is continued, and the others go on: a pause, as testers of distributed
+/// systems make them.
+pub fn processes_are_stopped(tool: &Tool) -> TestResult {
+    const LAB: &str = r#"
+clock = "virtual"
+cpu = "none"
+[node.one]
+command = ["sh", "-c", "(while :; do sleep 1; echo tick; done) & sleep 1.5; kill -STOP $!; sleep 3; kill -CONT $!; sleep 1.2; kill -9 $!"]
+[node.two]
+command = ["sh", "-c", "(sleep 2; echo before; kill -STOP $$) & sleep 1; (sleep 3; kill -CONT $$) & sleep 2; echo behind; wait"]
+[node.three]
+command = ["sh", "-c", "for i in 1 2 3 4 5; do sleep 1; echo goes on; done"]
+"#;
+    if tool.mode == Mode::Native {
+        return Ok(());
+    }
+    let scratch = Scratch::new("lab-stopped")?;
+    let file = scratch.join("lab.toml");
+    fs::write(&file, LAB).map_err(|error| error.to_string())?;
+    let outcome = call(tool, scratch.path(), &["run", &file.display().to_string()])?;
+    let said = text(&outcome.stdout);
+    let times = |node: &str, what: &str| -> Vec<String> {
+        let is_it = |line: &&str| line.contains(node) && line.ends_with(what);
+        // A node starts some nanoseconds behind the one before.
+        said.lines()
+            .filter(is_it)
+            .filter_map(|line| Some(line.split_whitespace().next()?.get(..5)?.to_owned()))
+            .collect()
+    };
+    let is_right = times("one", "tick") == ["1.000", "4.500", "5.500"]
+        && times("two", "before") == ["2.000"]
+        && times("two", "behind") == ["4.000"]
+        && times("three", "goes on").len() == 5;
+    match outcome.code == 0 && is_right {
+        true => Ok(()),
+        false => Err(failed("it should stop and go on", &outcome)),
+    }
+}

@@ -3,6 +3,7 @@
 //! are recorded with all else, and ask the engine what to do (`injector::lab_call`).
 
 use std::fs::{File, OpenOptions};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -198,6 +199,8 @@ fn spawn(dir: &Path, node: usize, spec: &NodeSpec, words: &[String]) -> Option<i
         command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
         command.env("HOME", FOLDER).env("LANG", "C.UTF-8");
         command.envs(&spec.environment).current_dir(FOLDER);
+        // As a shell gives each command: where getpgrp(2) is 0, programs do not expect it.
+        command.process_group(0);
         command.stdin(Stdio::null()).stdout(open(0)?).stderr(open(1)?);
         Ok(command.spawn()?.id() as i32)
     };

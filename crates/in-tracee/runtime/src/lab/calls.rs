@@ -63,6 +63,10 @@ pub fn make(number: u64, real: &[u64; 6]) -> i64 {
         | nr::__NR_epoll_pwait2 => polls::perform(number, real),
         nr::__NR_nanosleep | nr::__NR_clock_nanosleep => clocks::sleep(number, real),
         nr::__NR_futex => futexes::perform(real),
+        // As on a kernel before 5.16 and 6.7: programs do with futex(2) then.
+        nr::__NR_futex_waitv | nr::__NR_futex_wait | nr::__NR_futex_wake | nr::__NR_futex_requeue => {
+            -i64::from(errno::ENOSYS)
+        }
         nr::__NR_wait4 | nr::__NR_waitid => polls::wait_for_child(number, real),
         nr::__NR_rt_sigsuspend => polls::wait_for_signal(real[0]),
         nr::__NR_pause => polls::wait_for_signal(0),

@@ -12,7 +12,7 @@ use lane_protocol::{LAB_CHANGES, LAB_PROCESS_FILES, lab_answer, lab_clock, lab_q
 use linux_abi::general as nr;
 
 use crate::ground::{kernel, memory};
-use crate::lab::{self, sockets};
+use crate::lab::{self, fifos, sockets};
 use crate::state::block::session;
 
 const S_IFMT: u32 = 0o170_000;
@@ -239,7 +239,8 @@ pub fn open(number: u64, real: &[u64; 6]) -> i64 {
     let path = &path[..bytes];
     let is_plain = matches!(number as u32, nr::__NR_open | nr::__NR_openat);
     if !is_plain || !may_be_labs(path) {
-        return kernel::call_for_program(number, real);
+        let waited = is_plain.then(|| fifos::open(number, real)).flatten();
+        return waited.unwrap_or_else(|| kernel::call_for_program(number, real));
     }
     let close_on_exec = if flags & O_CLOEXEC != 0 { MFD_CLOEXEC } else { 0 };
     let name = c"lab".as_ptr() as u64;

@@ -10,11 +10,20 @@ const PRIVATE: u64 = nr::FUTEX_PRIVATE_FLAG as u64;
 const REALTIME: u64 = nr::FUTEX_CLOCK_REALTIME as u64;
 const ANY: u64 = u32::MAX as u64;
 
-/// futex(2), but for those with priority inheritance.
+/// futex(2).
 pub fn perform(args: &[u64; 6]) -> i64 {
     let shared = u64::from(args[1] & PRIVATE == 0);
     let command = (args[1] & !(PRIVATE | REALTIME)) as u32;
+    let takes_clock =
+        matches!(command, nr::FUTEX_WAIT_BITSET | nr::FUTEX_WAIT_REQUEUE_PI | nr::FUTEX_LOCK_PI2);
+    if args[1] & REALTIME != 0 && !takes_clock {
+        return -i64::from(errno::ENOSYS);
+    }
     match command {
+        nr::FUTEX_LOCK_PI => lock(args, clocks::at(args[3], 0)),
+        nr::FUTEX_LOCK_PI2 => lock(args, clocks::at(args[3], u64::from(args[1] & REALTIME == 0))),
+        // As on a kernel without priority inheritance: its waiters would sleep there.
+        nr::FUTEX_WAIT_REQUEUE_PI | nr::FUTEX_CMP_REQUEUE_PI => -i64::from(errno::ENOSYS),
         nr::FUTEX_WAIT => wait(args, clocks::after(args[3]), ANY, shared),
         nr::FUTEX_WAIT_BITSET => {
             let clock = u64::from(args[1] & REALTIME == 0);
@@ -26,6 +35,18 @@ pub fn perform(args: &[u64; 6]) -> i64 {
         nr::FUTEX_WAKE_OP => wake_after_change(args, shared),
         _ => kernel::call_for_program(u64::from(nr::__NR_futex), args),
     }
+}
+
+/// A futex with priority inheritance is tried until it is free: whose priority it has is of no effect in a lab.
+fn lock(args: &[u64; 6], until: Option<u64>) -> i64 {
+    let Some(until) = until else { return -i64::from(errno::EINVAL) };
+    let again = -i64::from(errno::EAGAIN);
+    let mut attempt = *args;
+    attempt[1] = u64::from(nr::FUTEX_TRYLOCK_PI) | args[1] & PRIVATE;
+    lab::wait_for(until, true, -i64::from(errno::ETIMEDOUT), &mut || {
+        let result = kernel::call_for_program(u64::from(nr::__NR_futex), &attempt);
+        (result != again).then_some(result)
+    })
 }
 
 fn wait(args: &[u64; 6], until: Option<u64>, bits: u64, shared: u64) -> i64 {

@@ -53,12 +53,37 @@ pub fn perform(number: u64, real: &[u64; 6]) -> i64 {
     let result = match number as u32 {
         nr::__NR_select | nr::__NR_pselect6 => select(number, &attempt, until),
         _ => lab::wait_for(until, false, 0, &mut || {
-            let result = kernel::call_for_program(number, &attempt);
+            let mut result = kernel::call_for_program(number, &attempt);
+            // Without waiting, epoll_pwait(2) does not look for signals that its mask lets through; ppoll(2) does.
+            if result == 0 && is_epoll(number) && real[4] != 0 {
+                let look = [0, 0, zero, real[4], 8, 0];
+                result = kernel::call_for_program(u64::from(nr::__NR_ppoll), &look);
+            }
             (result != 0 || until <= clocks::now_ns()).then_some(result)
         }),
     };
     core::hint::black_box(&none);
+    tell_rest(number, real, until);
     result
+}
+
+/// How much of its time is left, in the place where it was given (select(2), notes on Linux).
+fn tell_rest(number: u64, real: &[u64; 6], until: u64) {
+    let (address, unit) = match number as u32 {
+        nr::__NR_select => (real[4], 1000),
+        nr::__NR_pselect6 => (real[4], 1),
+        nr::__NR_ppoll => (real[2], 1),
+        _ => return,
+    };
+    if address != 0 && until != LAB_NEVER {
+        let left = until.saturating_sub(clocks::now_ns());
+        memory::write(address, &[left / (1000 * MILLION), left % (1000 * MILLION) / unit]);
+    }
+}
+
+/// True for calls whose fifth argument is a mask.
+fn is_epoll(number: u64) -> bool {
+    matches!(number as u32, nr::__NR_epoll_pwait | nr::__NR_epoll_pwait2)
 }
 
 /// The time of select(2), which is in microseconds.
