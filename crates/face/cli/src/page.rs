@@ -32,13 +32,15 @@ use crate::senders::{Arrow, Meeting, Place};
 use crate::settings::Settings;
 use crate::wording;
 
+mod own_display;
 mod pictures;
 
 const EXAMPLES: &str = "\
 Examples:
   retrovane timeline -o page.html           a page of the latest recording, for any browser
   retrovane timeline make-3 -o make.html
-  retrovane timeline xterm-2 -o page.html --pictures :5     what its windows showed is in it
+  retrovane timeline xterm-2 -o page.html   what its windows showed is in it, where Xvfb is installed
+  retrovane timeline xterm-2 -o page.html --pictures :5     drawn on this display
   retrovane timeline --perfetto make.json   for ui.perfetto.dev, which reads it in the browser
 
 The page holds what the program read and wrote: it is as secret as the trace, and readable for you only.";
@@ -68,7 +70,8 @@ pub struct TimelineArguments {
     /// The page
     #[arg(short, long, value_name = "FILE", required_unless_present = "perfetto")]
     output: Option<PathBuf>,
-    /// Pictures of what an X11 program showed, which this display draws in a replay
+    /// Pictures of what an X11 program showed, which this display draws in a replay; or none [default: an
+    /// Xvfb of its own draws them, where that is installed]
     #[arg(long, value_name = "DISPLAY", requires = "output")]
     pictures: Option<String>,
     /// A file in the format that Perfetto and chrome://tracing read
@@ -80,11 +83,23 @@ pub fn run(arguments: &TimelineArguments, settings: &Settings) -> Result<ExitCod
     let trace = settings.open(arguments.trace.as_deref())?;
     let index = EventIndex::of(&trace, &|| false)?;
     if let Some(path) = &arguments.output {
-        let pictures = match &arguments.pictures {
-            Some(display) => pictures::take(trace.dir(), display, settings)?,
-            None => Vec::new(),
+        let pictures = match arguments.pictures.as_deref() {
+            None if own_display::has_windows(&index) => None,
+            None | Some("none") => Some(Vec::new()),
+            Some(display) => Some(pictures::take(trace.dir(), display, settings)?),
         };
-        write_page(&trace, &index, &drawn_pictures(&trace, &index, &pictures), path)?;
+        let without = pictures.is_none().then(|| own_display::write_page(trace.dir(), path, settings));
+        if let Some(Err(why)) = &without
+            && !settings.quiet
+        {
+            telling::tell!(
+                "retrovane: no pictures of its windows: {why} (--pictures DISPLAY draws them on another display)"
+            );
+        }
+        if !matches!(without, Some(Ok(()))) {
+            let pictures = drawn_pictures(&trace, &index, &pictures.unwrap_or_default());
+            write_page(&trace, &index, &pictures, path)?;
+        }
         say_written(path, settings);
     }
     if let Some(path) = &arguments.perfetto {
