@@ -101,9 +101,9 @@ demo: setup
 demo-mirror: $(MIRROR_SERVERS)-mirror
 	demo/mirror/run.sh
 
-# How often hunts catch the races of tests/races/corpus, beside native runs.
+# How often hunts catch the races of tests/races/corpus, beside native runs; HUNT="5 init_order" is one of them.
 bench-hunt: build
-	tests/races/bench-hunt $(TARGET_DIR)/release/retrovane
+	BENCH_HUNT_OUT=$(TARGET_DIR)/bench-hunt.txt tests/races/bench-hunt $(TARGET_DIR)/release/retrovane $(HUNT)
 
 # Labs beside the machine's own sockets; QUICK=1 takes less than a minute.
 bench-lab: build
