@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use injector::{Confinement, Features, Reach, SessionMemory, Setup, reap_any, start_replay};
-use lane_protocol::{Interception, Mode};
+use lane_protocol::{Interception, Mode, site_kind};
 use trace_store::{Cut, FileStore, LaneEnd, LaneInfo, TraceFile, TraceReader};
 
 pub use backtrace::Stacks;
@@ -262,6 +262,9 @@ pub fn offer_more_files(memory: &SessionMemory, trace: &TraceReader, before: &Tr
     offer(memory, trace, None, trace.files().iter().filter(|entry| !known.contains(&entry.id)));
 }
 
+/// The format of traces in which passes of loops that wait without `pause` count.
+const IDLE_LOOPS_SINCE: u32 = 12;
+
 fn offer<'a>(
     memory: &SessionMemory,
     trace: &TraceReader,
@@ -285,8 +288,11 @@ fn offer<'a>(
             || std::fs::read(&path),
         );
         // Without recipes, sites go on trapping.
-        let (recipes, complete) =
+        let (mut recipes, complete) =
             analysis.map_or((Vec::new(), false), |found| (found.recipes, !found.unresolved_time_sites));
+        if trace.meta().format < IDLE_LOOPS_SINCE {
+            recipes.retain(|recipe| recipe.kind != site_kind::IDLE_LOOP);
+        }
         memory.announce_recipes(entry.id, &recipes, complete);
     }
 }

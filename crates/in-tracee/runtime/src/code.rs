@@ -2,6 +2,7 @@
 //!
 //! Invariant: a byte of the program's code that differs from its file is known here, and can be put back.
 
+pub mod branches;
 pub mod clocks;
 pub mod filter_tree;
 pub mod gaps;

@@ -8,8 +8,21 @@ use std::time::{Duration, Instant};
 
 use lane_protocol::{Recipe, site_kind};
 
-const KIND_NAMES: [&str; 12] = [
-    "", "syscall", "rdtsc", "rdtscp", "rdrand", "rdseed", "cpuid", "unsure", "xsavec", "gs", "spin", "rdpid",
+const KIND_NAMES: [&str; 14] = [
+    "",
+    "syscall",
+    "rdtsc",
+    "rdtscp",
+    "rdrand",
+    "rdseed",
+    "cpuid",
+    "unsure",
+    "xsavec",
+    "gs",
+    "spin",
+    "rdpid",
+    "vsyscall",
+    "idle loop",
 ];
 
 #[derive(Default)]

@@ -2,6 +2,7 @@
 
 use memchr::memmem;
 
+use crate::idle_loops;
 use crate::image::Region;
 
 /// What the bytes look like.
@@ -18,12 +19,14 @@ pub(crate) enum Pattern {
     Pause,
     /// Nops of a byte each, as many as a jump and a `pause` take.
     Nops,
+    /// The branch at the end of a loop that waits, though it does not say so.
+    IdleLoop,
 }
 
 impl Pattern {
     /// True for what a thread does that waits for another one in a loop.
     pub fn is_waiting(self) -> bool {
-        matches!(self, Pattern::Pause | Pattern::Nops)
+        matches!(self, Pattern::Pause | Pattern::Nops | Pattern::IdleLoop)
     }
 }
 
@@ -31,7 +34,7 @@ impl Pattern {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Candidate {
     /// Address of the opcode's 0f; prefixes may stand ahead of it. Of `pause`; of the last two
-    /// of the nops.
+    /// of the nops. Of the branch.
     pub address: u64,
     pub pattern: Pattern,
 }
@@ -52,6 +55,8 @@ pub(crate) fn find(code: &[Region<'_>]) -> Vec<Candidate> {
         let waits = |at: usize, pattern| Candidate { address: region.address + at as u64, pattern };
         found.extend(memmem::find_iter(region.bytes, PAUSE).map(|at| waits(at, Pattern::Pause)));
         found.extend(runs_of_nops(region.bytes).map(|at| waits(at, Pattern::Nops)));
+        let branches = idle_loops::ends(region).into_iter();
+        found.extend(branches.map(|address| Candidate { address, pattern: Pattern::IdleLoop }));
     }
     found.sort_by_key(|candidate| candidate.address);
     found

@@ -24,6 +24,7 @@ mod candidates;
 mod chain;
 mod cover;
 mod entries;
+mod idle_loops;
 mod image;
 mod landing_pads;
 mod serial;
@@ -127,5 +128,5 @@ fn confirm(map: &mut CodeMap<'_, '_>, candidates: &[candidates::Candidate]) -> (
 
 /// Whether a kind of site reads time or chance rather than entering the kernel.
 pub fn is_time_kind(kind: u8) -> bool {
-    !matches!(kind, site_kind::SYSCALL | site_kind::SPIN)
+    kind != site_kind::SYSCALL && !site_kind::is_spin(kind)
 }

@@ -1,4 +1,4 @@
-//! Loops in which a thread waits for another one: with `pause`, or with nops in its place.
+//! Loops in which a thread waits for another one: with `pause`, with nops in its place, or with neither.
 
 use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind};
 use lane_protocol::{Recipe, site_kind};
@@ -45,9 +45,12 @@ pub(crate) fn find(map: &mut CodeMap<'_, '_>, candidates: &[Candidate]) -> Vec<W
             let is_pause = instruction.code() == Code::Pause;
             let len = match candidate.pattern {
                 Pattern::Nops => looks_at_memory(image, address, chain.end).then_some(NOPS_BYTES)?,
+                Pattern::IdleLoop => (address == candidate.address).then_some(instruction.len() as u64)?,
                 _ => is_pause.then_some(instruction.len() as u64)?,
             };
-            let site = Site::new(image, address, len, site_kind::SPIN, chain);
+            let is_loop = candidate.pattern == Pattern::IdleLoop;
+            let kind = if is_loop { site_kind::IDLE_LOOP } else { site_kind::SPIN };
+            let site = Site::new(image, address, len, kind, chain);
             let covers = cover::options(image, &site);
             Some(Wait { site, covers, may_trap: is_pause })
         })

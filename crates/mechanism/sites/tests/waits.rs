@@ -13,7 +13,7 @@ fn sites_of(asm: &mut CodeAssembler) -> Vec<(u64, u8, u8, u8)> {
     let code = asm.assemble(CODE_AT).expect("the test's code assembles");
     let function = Symbol::Function { start: CODE_AT, end: CODE_AT + code.len() as u64 };
     let analysis = analyse(&file(&code, &[0; 8], &[function]));
-    assert!(analysis.recipes.iter().all(|recipe| recipe.kind == site_kind::SPIN), "{analysis:?}");
+    assert!(analysis.recipes.iter().all(|recipe| site_kind::is_spin(recipe.kind)), "{analysis:?}");
     let found = |recipe: &lane_protocol::Recipe| {
         (u64::from(recipe.site_offset) - CODE_AT, recipe.site_bytes, recipe.before, recipe.after)
     };
@@ -113,6 +113,102 @@ fn a_call_in_the_loop_comes_first() -> Result<(), IcedError> {
     let kinds: Vec<u8> = analysis.recipes.iter().map(|recipe| recipe.kind).collect();
     assert_eq!(kinds, [site_kind::SYSCALL]);
     assert_eq!(analysis.recipes[0].before, 5);
+    Ok(())
+}
+
+#[test]
+fn a_loop_that_only_looks_waits() -> Result<(), IcedError> {
+    // As compilers make it of `while (*word == old);`.
+    let found = looping(|a, again| {
+        a.set_label(again)?;
+        a.mov(eax, dword_ptr(rdi))?;
+        a.cmp(eax, edx)?;
+        a.je(*again)
+    })?;
+    assert_eq!(found, [(8, 2, 4, 0)]);
+    // It counts down as well, and what it counts is no address.
+    let found = looping(|a, again| {
+        let (mut out, mut look) = (a.create_label(), a.create_label());
+        a.jmp(look)?;
+        a.set_label(again)?;
+        a.sub(eax, 1)?;
+        a.je(out)?;
+        a.set_label(&mut look)?;
+        a.mov(rdx, qword_ptr(rbp))?;
+        a.test(rdx, rdx)?;
+        a.je(*again)?;
+        a.set_label(&mut out)?;
+        a.mov(rax, qword_ptr(rbp))
+    })?;
+    assert_eq!(found, [(20, 2, 7, 0)]);
+    // A lock that is tried, and a sum of words that begins anew.
+    let found = looping(|a, again| {
+        a.set_label(again)?;
+        a.mov(eax, edx)?;
+        a.xchg(dword_ptr(rdi), eax)?;
+        a.test(eax, eax)?;
+        a.jne(*again)
+    })?;
+    assert_eq!(found, [(10, 2, 6, 0)]);
+    let found = looping(|a, again| {
+        let mut next = a.create_label();
+        a.set_label(again)?;
+        a.lea(rdx, qword_ptr(rsi + 8))?;
+        a.xor(ecx, ecx)?;
+        a.set_label(&mut next)?;
+        a.add(rcx, qword_ptr(rdx))?;
+        a.add(rdx, 8)?;
+        a.cmp(rdx, rdi)?;
+        a.jne(next)?;
+        a.test(rcx, rcx)?;
+        a.jne(*again)?;
+        a.mov(rax, qword_ptr(rsi))
+    })?;
+    assert_eq!(found, [(25, 2, 0, 3)]);
+    Ok(())
+}
+
+/// What a loop does before it compares.
+type Body<'a> = &'a dyn Fn(&mut CodeAssembler) -> Result<(), IcedError>;
+
+#[test]
+fn a_loop_that_gets_on_does_not_wait() -> Result<(), IcedError> {
+    // The next byte, the next of a list, what another one makes of it, a word that is changed, a call.
+    let bodies: [Body<'_>; 6] = [
+        &|a| {
+            a.add(rdi, 1)?;
+            a.cmp(byte_ptr(rdi), 7)
+        },
+        &|a| {
+            a.mov(rdi, qword_ptr(rdi))?;
+            a.test(rdi, rdi)
+        },
+        &|a| {
+            a.mov(rcx, rax)?;
+            a.add(rax, 1)?;
+            a.cmp(qword_ptr(rdi + rcx * 8), 0)
+        },
+        &|a| {
+            a.add(rcx, qword_ptr(rdi))?;
+            a.cmp(rcx, rdx)
+        },
+        &|a| {
+            a.mov(dword_ptr(rsi), 1)?;
+            a.cmp(dword_ptr(rdi), 0)
+        },
+        &|a| {
+            a.call(rbx)?;
+            a.cmp(dword_ptr(rdi), 0)
+        },
+    ];
+    for body in bodies {
+        let found = looping(|a, again| {
+            a.set_label(again)?;
+            body(a)?;
+            a.jne(*again)
+        })?;
+        assert_eq!(found, []);
+    }
     Ok(())
 }
 

@@ -388,6 +388,13 @@ pub mod site_kind {
     pub const RDPID: u8 = 11;
     /// The file names the vsyscall page; where is not said.
     pub const VSYSCALL: u8 = 12;
+    /// The branch, of two bytes, at the end of a loop that does nothing but look at memory.
+    pub const IDLE_LOOP: u8 = 13;
+
+    /// True of the places where a thread waits for another one.
+    pub const fn is_spin(kind: u8) -> bool {
+        matches!(kind, SPIN | IDLE_LOOP)
+    }
 }
 
 /// How one site of a file is rewritten: found outside, by disassembly, once for

@@ -6,6 +6,7 @@
 use events::Kind;
 use lane_protocol::{Recipe, site_kind};
 
+use crate::code::branches::Branch;
 use crate::code::gaps::{self, REACH_BYTES};
 use crate::code::gs;
 use crate::code::sites::map_of;
@@ -33,8 +34,9 @@ fn islands() -> &'static mut Islands {
     &mut space().sites.islands
 }
 
-/// Writes the island of a site; returns the address behind the runtime's call.
-pub fn write_island(island: u64, site: u64, recipe: &Recipe) -> u64 {
+/// Writes the island of a site; returns the address behind the runtime's call. A branch that is not
+/// taken goes on there.
+pub fn write_island(island: u64, site: u64, recipe: &Recipe, branch: Option<Branch>) -> u64 {
     let mut code = [0u8; ISLAND_CODE_MAX as usize];
     let mut at = 0;
     let mut put = |bytes: &[u8]| {
@@ -47,6 +49,8 @@ pub fn write_island(island: u64, site: u64, recipe: &Recipe) -> u64 {
     put(&recipe.code[..before]);
     let behind = site + u64::from(recipe.site_bytes);
     let is_call = recipe.kind == site_kind::SYSCALL;
+    // Over the call, where the branch would not be taken.
+    let skip_at = branch.and_then(|branch| branch.not_taken()).map(|code| put(&[code, 0]));
     let entry = if is_call {
         // mov rcx, imm64: what the kernel would leave there.
         put(&[0x48, 0xb9]);
@@ -73,6 +77,9 @@ pub fn write_island(island: u64, site: u64, recipe: &Recipe) -> u64 {
     let back = behind + after as u64;
     let end = put(&(back.wrapping_sub(island + jump_at as u64 + 5) as u32).to_le_bytes());
     let resume = if after > 0 { island + after_at as u64 } else { behind };
+    if let Some(skip_at) = skip_at {
+        code[skip_at - 1] = (after_at - skip_at) as u8;
+    }
     if is_call {
         code[resume_at..resume_at + 8].copy_from_slice(&resume.to_le_bytes());
     }

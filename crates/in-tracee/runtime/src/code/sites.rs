@@ -56,7 +56,7 @@ impl Site {
         }
     }
 
-    /// Where the program goes on behind the instruction.
+    /// Where the program goes on behind the instruction; of a branch, where it is not taken.
     pub fn behind(&self) -> u64 {
         let goes_on_in_island = self.state == SiteState::Rewritten && self.resume != 0;
         if goes_on_in_island { self.resume } else { self.address + u64::from(self.bytes) }
@@ -187,7 +187,7 @@ fn cover(site: &mut Site, recipe: &Recipe, write: &dyn Fn(u64, &[u8]) -> bool) -
         return false;
     }
     let Some(island) = island_near(site.address) else { return false };
-    let resume = write_island(island, site.address, recipe);
+    let resume = write_island(island, site.address, recipe, site.branch());
     site.before = recipe.before;
     site.island = island;
     site.covered.copy_from_slice(&now[..5]);
@@ -250,7 +250,7 @@ pub fn code_mapped(map: CodeMap) {
                 seccomp::trap_vsyscalls();
                 false
             }
-            site_kind::SPIN => state.replaces_spins,
+            site_kind::SPIN | site_kind::IDLE_LOOP => state.replaces_spins,
             _ => true,
         };
         if !is_due {
@@ -299,7 +299,7 @@ pub fn replace_spins() {
         let end = map.file_offset + (map.end - map.start);
         let is_due = |recipe: &&Recipe| {
             let offset = u64::from(recipe.site_offset);
-            recipe.kind == site_kind::SPIN && (map.file_offset..end).contains(&offset)
+            site_kind::is_spin(recipe.kind) && (map.file_offset..end).contains(&offset)
         };
         let mut due = recipes.iter().filter(is_due).peekable();
         if due.peek().is_none() {
@@ -319,7 +319,7 @@ pub fn replace_spins() {
 /// Replaces the instruction at a site in memory that is writable now.
 fn replace(address: u64, recipe: &Recipe) {
     let Some((site, _)) = find_or_add(address, recipe.kind) else {
-        if !matches!(recipe.kind, site_kind::SYSCALL | site_kind::SPIN) {
+        if recipe.kind != site_kind::SYSCALL && !site_kind::is_spin(recipe.kind) {
             clocks::trap_time();
         }
         return;

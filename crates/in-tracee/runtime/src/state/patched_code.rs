@@ -60,7 +60,8 @@ pub const SLOTS: usize = 4096;
 #[derive(Clone, Copy)]
 pub struct Site {
     pub address: u64,
-    /// Where the island goes on behind the call; 0: behind the site itself.
+    /// Where the island goes on behind the call, or where a branch does that is not taken; 0: behind the
+    /// site itself.
     pub resume: u64,
     /// The island of a site that is rewritten, or was; 0: none.
     pub island: u64,

@@ -35,7 +35,8 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
     if may_not(instruction) {
         protection_faults::protection_fault(registers);
     }
-    let behind = site.behind();
+    // The island comes here where a branch is taken.
+    let behind = site.branch().map_or_else(|| site.behind(), |branch| branch.target);
     let yielded = if instruction == Instruction::Spin {
         registers.rip = behind;
         spins::pass(site.address, registers)
@@ -118,7 +119,7 @@ pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
         (SIGSEGV, [0x0f, 0x01, 0xf9, ..]) => (Instruction::Rdtscp, 3),
         (SIGSEGV, [0x0f, 0xa2, ..]) => (Instruction::Cpuid, 2),
         (SIGILL, [0x0f, 0x0b, ..]) => match sites::find(context.rip) {
-            Some(site) if site.kind == site_kind::SPIN && site.is_stopped() => {
+            Some(site) if site_kind::is_spin(site.kind) && site.is_stopped() => {
                 spins::pass_by_trap(site, context);
                 if process().replaying {
                     pause_point::arm_if_next();
@@ -172,7 +173,7 @@ fn instruction_of(kind: u8) -> Option<Instruction> {
         site_kind::RDSEED => Some(Instruction::Rdseed),
         site_kind::CPUID => Some(Instruction::Cpuid),
         site_kind::XSAVEC => Some(Instruction::Xsavec),
-        site_kind::SPIN => Some(Instruction::Spin),
+        site_kind::SPIN | site_kind::IDLE_LOOP => Some(Instruction::Spin),
         site_kind::RDPID => Some(Instruction::Rdpid),
         _ => None,
     }

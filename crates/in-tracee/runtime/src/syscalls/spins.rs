@@ -1,6 +1,6 @@
-//! Where a thread says by itself that it waits in a loop: at `pause`, or at nops that stand
-//! for it (see the recipes of `sites`). The one that it waits for runs at once, instead of
-//! when a slice is over, and there is no pause to be found again.
+//! Where a thread waits in a loop: it says so by `pause`, or by nops that stand for it, or it comes to the
+//! branch that closes a loop which does nothing else (see the recipes of `sites`). The one that it waits for
+//! runs at once, instead of when a slice is over, and there is no pause to be found again.
 //!
 //! The log says how often the process came to such places since the event before: that
 //! is where the turn is given, and where signals that wait are delivered. No pause would find
@@ -76,8 +76,10 @@ pub fn pass_by_trap(site: &mut Site, context: &mut RealFrame) {
     if replaying {
         sites::cover_again_stopped(site);
     }
-    let address = core::mem::replace(&mut registers.rip, site.behind());
-    let Some(passes) = count() else { return context.set_registers(&registers) };
+    let address = registers.rip;
+    let next_round = site.next_round(registers.flags);
+    registers.rip = next_round.unwrap_or_else(|| site.behind());
+    let Some(passes) = next_round.and_then(|_| count()) else { return context.set_registers(&registers) };
     let gives = !replaying && may_give(passes * PASSES_OF_TRAP);
     let stops = gives || if replaying { is_due(passes) } else { deliverable::has_deliverable() };
     sites::note_spin(site, stops);
