@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
-use suites::{Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, in_workspace, make_file, run, run_suite};
+use suites::{
+    Mode, RUN_TIME_MAX, Scratch, TestResult, Tool, User, in_workspace, make_file, run, run_suite,
+    unless_missing,
+};
 
 const RACES: [&str; 6] = ["aba", "deadlock", "double_checked", "lost_update", "missed_wakeup", "plain_count"];
 /// Those whose accesses `race` is to show: in the others some are atomic, far apart, or not made any more.
@@ -92,6 +95,21 @@ fn check_rust(tool: &Tool) -> TestResult {
         return Ok(());
     }
     check_hunt(tool, "corpus/lost_bids", "", (home, &home.join("trace")), &[binary.into()])
+}
+
+/// A race in a program of Go: its language's runtime is most of what its threads execute.
+fn check_go(tool: &Tool) -> TestResult {
+    let scratch = Scratch::new("race-go")?;
+    let home = scratch.path();
+    let binary = home.join("lost_adds");
+    let mut compiler = Command::new("go");
+    compiler.env("GO111MODULE", "off").env("GOTOOLCHAIN", "local");
+    compiler.args(["build", "-o"]).arg(&binary).arg(in_workspace("tests/races/corpus/lost_adds.go"));
+    make_file(compiler)?;
+    if tool.mode == Mode::Native {
+        return Ok(());
+    }
+    check_hunt(tool, "corpus/lost_adds", "", (home, &home.join("trace")), &[binary.into()])
 }
 
 /// A race of a program in Python, whose threads are switched by its interpreter as well.
@@ -240,7 +258,11 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     let python = Trial::test("corpus::lost_stock::py", move || check_python(&python).map_err(Failed::from));
     let rust = Arc::clone(tool);
     let rust = Trial::test("corpus::lost_bids::rs", move || check_rust(&rust).map_err(Failed::from));
-    races.chain(corpus).map(trial).chain(no_conflict).chain([python, rust]).collect()
+    let go = Arc::clone(tool);
+    let go = Trial::test("corpus::lost_adds::go", move || check_go(&go).map_err(Failed::from));
+    let has_go = Command::new("go").arg("version").output().is_ok_and(|output| output.status.success());
+    let go = unless_missing(go, (!has_go).then_some("needs go"));
+    races.chain(corpus).map(trial).chain(no_conflict).chain([python, rust, go]).collect()
 }
 
 fn main() -> ExitCode {

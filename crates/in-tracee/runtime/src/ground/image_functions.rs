@@ -18,13 +18,18 @@ const HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 const HEADER_BYTES: u64 = 12;
 /// Go: how `runtime.pcHeader` begins: a magic number, two zeros, bytes of the least instruction and of a pointer.
 const GO_HEADER: u64 = u64::from_le_bytes([0xf1, 0xff, 0xff, 0xff, 0, 0, 1, 8]);
-/// Go: where they are in `runtime.moduledata`, which begins with the header's address: the slice of entries, from
-/// where to where code is, and what entries count from.
+/// Go: where they are in `runtime.moduledata`, which begins with the header's address: the names of functions, what
+/// is known of each, the slice of entries, from where to where code is, and what entries count from.
+const GO_NAMES: u64 = 8;
+const GO_FUNCTIONS: u64 = 104;
 const GO_ENTRIES: u64 = 128;
 const GO_CODE: u64 = 160;
 /// Read-only data of a file is not larger.
 const GO_BYTES_MAX: u64 = 1 << 30;
 const ENTRY_BYTES: u64 = 8;
+/// Go: bytes of a function's name that are looked at, which is `main.Name`, or `host.domain/path.Name` where it
+/// comes from elsewhere. Those of the language's own packages have no dot before the first slash, or no slash.
+const GO_NAME_BYTES: usize = 48;
 
 /// An entry of the program headers (elf(5)).
 #[repr(C)]
@@ -45,12 +50,20 @@ struct Segment {
 pub struct Functions {
     header: u64,
     count: u64,
-    /// Go: where the code is that its entries count from; the header is that of the entries.
-    go_code: Option<u64>,
+    go: Option<Go>,
+}
+
+/// Go: the header is that of the entries.
+#[derive(Clone, Copy)]
+struct Go {
+    /// Where the code is that they count from.
+    code: u64,
+    functions: u64,
+    names: u64,
 }
 
 impl Functions {
-    pub const NONE: Functions = Functions { header: 0, count: 0, go_code: None };
+    pub const NONE: Functions = Functions { header: 0, count: 0, go: None };
 
     pub fn count(&self) -> u64 {
         self.count
@@ -78,17 +91,34 @@ impl Functions {
     }
 
     fn start(&self, index: u64) -> Option<u64> {
-        if let Some(code) = self.go_code {
+        if let Some(go) = self.go {
             let offset: u32 = memory::read(self.header + ENTRY_BYTES * index)?;
-            return Some(code + u64::from(offset));
+            return Some(go.code + u64::from(offset));
         }
         let start: i32 = memory::read(self.header + HEADER_BYTES + ENTRY_BYTES * index)?;
         Some(self.header.wrapping_add(start as u64))
     }
 
+    /// True if it is known which are the program's own.
+    pub fn know_own(&self) -> bool {
+        self.go.is_some()
+    }
+
+    /// True of a function that is known to be the program's own, and not one of its language's.
+    pub fn is_own(&self, index: u64) -> bool {
+        let Some(go) = self.go else { return false };
+        let name = || {
+            let function: u32 = memory::read(self.header + ENTRY_BYTES * index + 4)?;
+            // Behind where it begins: where its name is.
+            let name: u32 = memory::read(go.functions + u64::from(function) + 4)?;
+            memory::read::<[[u8; GO_NAME_BYTES / 2]; 2]>(go.names + u64::from(name))
+        };
+        name().is_some_and(|name| is_own_name(name.as_flattened()))
+    }
+
     /// Where a function begins, and where it ends: what fills the space to the next one is no code.
     pub fn at(&self, index: u64) -> Option<(u64, u64)> {
-        if self.go_code.is_some() {
+        if self.go.is_some() {
             return Some((self.start(index)?, self.start(index + 1)?));
         }
         let [start, entry]: [i32; 2] = memory::read(self.header + HEADER_BYTES + ENTRY_BYTES * index)?;
@@ -98,6 +128,12 @@ impl Functions {
         let is_as_usual = (entry + 8).wrapping_add(relative as i32 as u64) == start;
         is_as_usual.then(|| (start, start + u64::from(bytes)))
     }
+}
+
+fn is_own_name(name: &[u8]) -> bool {
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    let package = name.iter().position(|byte| *byte == b'/').map_or(&[][..], |slash| &name[..slash]);
+    name.starts_with(b"main.") || package.contains(&b'.') && !package.contains(&b':')
 }
 
 /// The functions of the program that is executed.
@@ -128,7 +164,7 @@ fn table() -> Option<Functions> {
         return None;
     }
     let count: u32 = memory::read(header + 8)?;
-    Some(Functions { header, count: u64::from(count), go_code: None })
+    Some(Functions { header, count: u64::from(count), go: None })
 }
 
 /// The table of a file that Go's linker made: its data, which can be written to, has the module's.
@@ -141,10 +177,12 @@ fn go_table(moved: u64, data: Segment) -> Option<Functions> {
         word.and_then(memory::read_word) == Some(GO_HEADER)
     };
     let module = (start..start.wrapping_add(data.file_bytes)).step_by(8).find(is_module)?;
+    let [names, functions] = [GO_NAMES, GO_FUNCTIONS].map(|place| memory::read_word(module + place));
     let [entries, count]: [u64; 2] = memory::read(module + GO_ENTRIES)?;
     let [least, most, code]: [u64; 3] = memory::read(module + GO_CODE)?;
     // One entry more says where the last function ends.
-    let functions = Functions { header: entries, count: count.checked_sub(1)?, go_code: Some(code) };
+    let go = Some(Go { code, functions: functions?, names: names? });
+    let functions = Functions { header: entries, count: count.checked_sub(1)?, go };
     let (from, to) = functions.range()?;
     (from == least && to <= most.checked_add(1)?).then_some(functions)
 }

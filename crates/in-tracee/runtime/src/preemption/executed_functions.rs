@@ -24,6 +24,11 @@ const KNOWN_MAX: usize = 1024;
 const INSTRUCTIONS_MAX: usize = 2048;
 /// So much likelier are those that another thread than the first enters first.
 const OTHERS_WEIGHT: u8 = 4;
+/// The same of those that are the program's own, where a language's are known: all threads of Go execute
+/// hundreds of its runtime's.
+const OWN_WEIGHT: u8 = 16;
+/// One in so many places of those for late functions is in such a one, each time that one is entered.
+const OWN: u64 = 2;
 /// So many functions that were entered lately have half of the places.
 const LATE: u64 = 8;
 /// Functions that are entered before the first place is drawn: fewer than two to less than this.
@@ -61,6 +66,7 @@ pub struct Entered {
     /// Of all that are known.
     all: u64,
     is_early: bool,
+    is_own: bool,
 }
 
 impl ExecutedFunctions {
@@ -92,7 +98,9 @@ impl ExecutedFunctions {
         self.functions = functions;
         self.first = chaos::below(functions.count() - count + 1);
         self.count = count as usize;
-        self.early = chaos::below(1 << chaos::below(EARLY_DOUBLINGS));
+        let early = chaos::below(1 << chaos::below(EARLY_DOUBLINGS));
+        // All that comes before the program's own is its language's beginning.
+        self.early = if functions.know_own() { u64::MAX } else { early };
         let is_done = self.change(|address, byte| match memory::read::<u8>(address) {
             Some(0 | INT3) | None => {}
             Some(_) if sites::is_near(address) => {}
@@ -138,7 +146,8 @@ impl ExecutedFunctions {
             return None;
         }
         let weight = self.note(index);
-        Some(Entered { function: (start, end), weight, all: self.weight, is_early: self.early != 0 })
+        let is_own = self.functions.is_own(index);
+        Some(Entered { function: (start, end), weight, all: self.weight, is_early: self.early != 0, is_own })
     }
 
     /// The breakpoint of this function goes: false if none stands there.
@@ -173,11 +182,13 @@ impl ExecutedFunctions {
         if is_known || self.known_count == KNOWN_MAX {
             return 0;
         }
-        let weight = if thread().index == 0 { 1 } else { OTHERS_WEIGHT };
+        let by_thread = if thread().index == 0 { 1 } else { OTHERS_WEIGHT };
+        let is_own = self.functions.is_own(index);
+        let weight = by_thread * if is_own { OWN_WEIGHT } else { 1 };
         self.known[self.known_count] = Known { index: index as u32, weight };
         self.known_count += 1;
         self.weight += u64::from(weight);
-        self.early = self.early.saturating_sub(1);
+        self.early = if is_own { 0 } else { self.early.saturating_sub(1) };
         weight
     }
 
@@ -216,7 +227,8 @@ impl Entered {
     /// Draws whether the place of this number is to be here. Half of all are in functions that were entered
     /// lately: what threads do behind their beginning is there.
     pub fn is_drawn(&self, number: usize) -> bool {
-        let is_for_late = !number.is_multiple_of(2) && chaos::below(LATE) == 0;
+        let is_late = chaos::below(if self.is_own { OWN } else { LATE }) == 0;
+        let is_for_late = !number.is_multiple_of(2) && is_late;
         !self.is_early && (is_for_late || chaos::below(self.all) < u64::from(self.weight))
     }
 }
