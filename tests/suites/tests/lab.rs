@@ -411,6 +411,8 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
             trial(&format!("goes_back::{name}"), tool, move |tool| back::goes_back(tool, clock, signal));
         trials.push(unless_missing(goes_back, missing(&["python3"])));
     }
+    let pool = trial("pool_of_python", tool, waits::pool_of_python);
+    trials.push(unless_missing(pool, missing(&["python3"])));
     let memory = trial("other_memory", tool, other_memory);
     trials.push(unless_missing(memory, missing(&["python3"])));
     trials.push(trial("sizes_and_chance", tool, sizes_and_chance));

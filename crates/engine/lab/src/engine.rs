@@ -80,6 +80,8 @@ pub struct Engine {
     /// Threads that wait, in the order in which they began.
     pub waiting: BTreeMap<u64, (u32, Wait)>,
     next_wait: u64,
+    /// Of threads that spin: when they did last, and how often then.
+    pub spinning: BTreeMap<u32, (u64, u32)>,
     /// Nodes in which something changed since the thread that runs was granted.
     pub stirred: BTreeSet<Option<usize>>,
     /// Nodes in which a process ended, stopped or went on.
@@ -137,6 +139,7 @@ impl Engine {
             ready: VecDeque::new(),
             waiting: BTreeMap::new(),
             next_wait: 0,
+            spinning: BTreeMap::new(),
             stirred: BTreeSet::new(),
             stirred_families: BTreeSet::new(),
             stirred_sockets: BTreeSet::new(),
@@ -329,6 +332,7 @@ impl Engine {
         self.waiting.retain(|_, (waiting, _)| *waiting != slot);
         self.ready.retain(|(ready, _)| *ready != slot);
         self.futexes.forget(slot);
+        self.spinning.remove(&slot);
         self.slot(slot).state.store(lab_state::FREE, Ordering::Release);
         if self.current == Some(slot) {
             self.current = None;

@@ -9,6 +9,12 @@ use crate::questions::{Answer, Outcome, Wait};
 /// By how much time goes on where a thread only reads it.
 const SPIN_NS: u64 = 10_000;
 
+/// How often a thread does so while others can go on, until time goes on all the same: they may wait for time themselves to get
+/// what this one takes again and again (a lock of an interpreter).
+const SPINS_WITHOUT_TIME: u32 = 1024;
+/// The same where it makes other calls between.
+const SPINS_WITH_CALLS: u32 = 4;
+
 impl Engine {
     /// Something changed in a node: whoever waits there for that looks.
     pub fn touch(&mut self, node: Option<usize>) {
@@ -85,6 +91,15 @@ impl Engine {
         self.look_all(node, None);
     }
 
+    /// How often the thread has spun since the clock moved last.
+    fn spins_again(&mut self, slot: u32) -> u32 {
+        let now_ns = self.now_ns;
+        let (at_ns, times) = self.spinning.entry(slot).or_default();
+        *times = if *at_ns == now_ns { *times + 1 } else { 1 };
+        *at_ns = now_ns;
+        *times
+    }
+
     pub fn sleep(&self, until_ns: u64) -> Outcome {
         match until_ns <= self.now_ns {
             true => Outcome::Answer(Answer::kind(lab_answer::TIMEOUT)),
@@ -95,10 +110,11 @@ impl Engine {
     /// A thread reads the time in a loop, or lets others run: they do, and time goes on where nobody can.
     pub fn spins(&mut self, slot: u32, goes_on: bool, has_acted: bool, no_more_reads: bool) -> Outcome {
         let is_alone = !self.has_ready();
+        let is_stuck = self.spins_again(slot) > if has_acted { SPINS_WITH_CALLS } else { SPINS_WITHOUT_TIME };
         if has_acted {
             self.touch_own(slot);
         }
-        if (goes_on || is_alone) && !no_more_reads {
+        if (goes_on || is_alone || is_stuck) && !no_more_reads {
             self.pass_time_to(self.now_ns + if has_acted { SPIN_NS * LAB_ACTING } else { SPIN_NS });
         }
         if goes_on {

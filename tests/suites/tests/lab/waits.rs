@@ -69,3 +69,27 @@ command = ["sh", "-c", "for i in 1 2 3 4 5; do sleep 1; echo goes on; done"]
         false => Err(failed("it should stop and go on", &outcome)),
     }
 }
+
+/// A thread that takes an interpreter's lock again and again, while it waits for the time, lets another one have it.
+pub fn pool_of_python(tool: &Tool) -> TestResult {
+    const LAB: &str = r#"
+clock = "virtual"
+cpu = "none"
+[node.one]
+command = ["python3", "pool.py"]
+files = { "pool.py" = "POOL" }
+"#;
+    if tool.mode == Mode::Native {
+        return Ok(());
+    }
+    let scratch = Scratch::new("lab-pool")?;
+    let file = scratch.join("lab.toml");
+    let pool = in_workspace("tests/lab/pool.py");
+    fs::write(&file, LAB.replace("POOL", &pool.display().to_string())).map_err(|error| error.to_string())?;
+    let outcome = call(tool, scratch.path(), &["run", &file.display().to_string()])?;
+    let said = text(&outcome.stdout);
+    match outcome.code == 0 && said.contains("[0, 1, 4, 9, 16, 25]") && said.contains("all are back") {
+        true => Ok(()),
+        false => Err(failed("the pool should do its work", &outcome)),
+    }
+}
