@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <mqueue.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -117,6 +118,24 @@ int main(void)
 		return 12;
 	wait(NULL);
 	puts("fifo");
+
+	struct mq_attr attributes = { .mq_maxmsg = 1, .mq_msgsize = 8 };
+	mqd_t queue = mq_open("/waits", O_RDWR | O_CREAT | O_EXCL, 0600, &attributes);
+	mq_unlink("/waits");
+	if (!fork()) {
+		sleep(1);
+		_exit(mq_send(queue, "message", 8, 0) != 0);
+	}
+	char message[8];
+	if (mq_receive(queue, message, sizeof message, NULL) != 8 || strcmp(message, "message"))
+		return 17;
+	wait(NULL);
+	struct timespec until;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec++;
+	if (mq_timedreceive(queue, message, sizeof message, NULL, &until) != -1 || errno != ETIMEDOUT)
+		return 18;
+	puts("queue");
 
 	sigset_t none;
 	struct epoll_event event;

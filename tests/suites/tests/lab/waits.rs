@@ -15,7 +15,11 @@ pub fn reads_block(tool: &Tool) -> TestResult {
     let scratch = Scratch::new("lab-waits")?;
     let program = scratch.join("waits");
     let mut compiler = Command::new("cc");
-    compiler.args(["-Wall", "-Werror", "-O1", "-o"]).arg(&program).arg(in_workspace("tests/lab/waits.c"));
+    compiler
+        .args(["-Wall", "-Werror", "-O1", "-o"])
+        .arg(&program)
+        .arg(in_workspace("tests/lab/waits.c"))
+        .arg("-lrt");
     make_file(compiler)?;
     let file = scratch.join("lab.toml");
     let description =
@@ -23,8 +27,9 @@ pub fn reads_block(tool: &Tool) -> TestResult {
     fs::write(&file, description).map_err(|error| error.to_string())?;
     let outcome = call(tool, scratch.path(), &["run", &file.display().to_string()])?;
     let said = text(&outcome.stdout);
-    let is_all =
-        ["wait4", "sigwaitinfo", "signalfd", "eventfd", "timerfd"].iter().all(|line| said.contains(line));
+    const ALL: [&str; 9] =
+        ["wait4", "sigwaitinfo", "signalfd", "eventfd", "timerfd", "fifo", "queue", "epoll_pwait", "written"];
+    let is_all = ALL.iter().all(|line| said.contains(line));
     match outcome.code == 0 && is_all {
         true => Ok(()),
         false => Err(failed("it should come to its end", &outcome)),

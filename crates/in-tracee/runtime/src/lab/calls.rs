@@ -68,6 +68,7 @@ pub fn make(number: u64, real: &[u64; 6]) -> i64 {
             -i64::from(errno::ENOSYS)
         }
         nr::__NR_wait4 | nr::__NR_waitid => polls::wait_for_child(number, real),
+        nr::__NR_mq_timedsend | nr::__NR_mq_timedreceive => on_queue(number, real),
         nr::__NR_rt_sigsuspend => polls::wait_for_signal(real[0]),
         nr::__NR_pause => polls::wait_for_signal(0),
         nr::__NR_rt_sigtimedwait => polls::take_signal(real),
@@ -191,6 +192,20 @@ fn on_descriptor(number: u64, real: &[u64; 6]) -> i64 {
         netlink::hide_uptime(number, real, result as u64);
     }
     result
+}
+
+/// mq_send(3) and mq_receive(3), whose time is of CLOCK_REALTIME.
+fn on_queue(number: u64, real: &[u64; 6]) -> i64 {
+    const CLOCK_REALTIME: u64 = 0;
+    let Some(until) = clocks::at(real[4], CLOCK_REALTIME) else { return -i64::from(errno::EINVAL) };
+    let flags = kernel::call(nr::__NR_fcntl, [real[0], u64::from(nr::F_GETFL), 0, 0, 0, 0]);
+    let waits = !kernel::failed(flags) && flags as u64 & u64::from(nr::O_NONBLOCK) == 0;
+    let mut untimed = *real;
+    untimed[4] = 0;
+    match without_sleeping(number, &untimed, real[0], until) {
+        result if waits && result == -i64::from(errno::EAGAIN) => -i64::from(errno::ETIMEDOUT),
+        result => result,
+    }
 }
 
 /// Reads of /dev/random and /dev/urandom: each goes on in the lab's chance. Other calls are the kernel's.
