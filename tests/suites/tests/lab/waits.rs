@@ -3,9 +3,15 @@
 use std::fs;
 use std::process::Command;
 
-use suites::{Mode, Scratch, TestResult, Tool, in_workspace, make_file};
+use suites::{Mode, Outcome, Scratch, TestResult, Tool, in_workspace, make_file};
 
 use super::{call, failed, text};
+
+fn run_described(tool: &Tool, scratch: &Scratch, description: &str) -> Result<Outcome, String> {
+    let file = scratch.join("lab.toml");
+    fs::write(&file, description).map_err(|error| error.to_string())?;
+    call(tool, scratch.path(), &["run", &file.display().to_string()])
+}
 
 /// Signals, counters and timers are read as they come; that a child computed for a while is not told.
 pub fn reads_block(tool: &Tool) -> TestResult {
@@ -21,11 +27,9 @@ pub fn reads_block(tool: &Tool) -> TestResult {
         .arg(in_workspace("tests/lab/waits.c"))
         .arg("-lrt");
     make_file(compiler)?;
-    let file = scratch.join("lab.toml");
     let description =
         format!("clock = \"virtual\"\ncpu = \"none\"\n[node.one]\ncommand = [\"{}\"]\n", program.display());
-    fs::write(&file, description).map_err(|error| error.to_string())?;
-    let outcome = call(tool, scratch.path(), &["run", &file.display().to_string()])?;
+    let outcome = run_described(tool, &scratch, &description)?;
     let said = text(&outcome.stdout);
     const ALL: [&str; 9] =
         ["wait4", "sigwaitinfo", "signalfd", "eventfd", "timerfd", "fifo", "queue", "epoll_pwait", "written"];
@@ -52,10 +56,7 @@ command = ["sh", "-c", "for i in 1 2 3 4 5; do sleep 1; echo goes on; done"]
     if tool.mode == Mode::Native {
         return Ok(());
     }
-    let scratch = Scratch::new("lab-stopped")?;
-    let file = scratch.join("lab.toml");
-    fs::write(&file, LAB).map_err(|error| error.to_string())?;
-    let outcome = call(tool, scratch.path(), &["run", &file.display().to_string()])?;
+    let outcome = run_described(tool, &Scratch::new("lab-stopped")?, LAB)?;
     let said = text(&outcome.stdout);
     let times = |node: &str, what: &str| -> Vec<String> {
         let is_it = |line: &&str| line.contains(node) && line.ends_with(what);
@@ -87,11 +88,8 @@ files = { "pool.py" = "POOL" }
     if tool.mode == Mode::Native {
         return Ok(());
     }
-    let scratch = Scratch::new("lab-pool")?;
-    let file = scratch.join("lab.toml");
-    let pool = in_workspace("tests/lab/pool.py");
-    fs::write(&file, LAB.replace("POOL", &pool.display().to_string())).map_err(|error| error.to_string())?;
-    let outcome = call(tool, scratch.path(), &["run", &file.display().to_string()])?;
+    let description = LAB.replace("POOL", &in_workspace("tests/lab/pool.py").display().to_string());
+    let outcome = run_described(tool, &Scratch::new("lab-pool")?, &description)?;
     let said = text(&outcome.stdout);
     match outcome.code == 0 && said.contains("[0, 1, 4, 9, 16, 25]") && said.contains("all are back") {
         true => Ok(()),

@@ -39,6 +39,20 @@ pub struct Description {
     pub screen: Cell<Option<usize>>,
 }
 
+impl Description {
+    /// One of which nothing more is known; `ids` counts them.
+    pub fn new(ids: &mut u32, thing: Thing) -> Rc<Description> {
+        *ids += 1;
+        Rc::new(Description {
+            id: *ids,
+            thing,
+            stream: Cell::new(0),
+            offset: Cell::new(0),
+            screen: Cell::new(None),
+        })
+    }
+}
+
 /// Which way a descriptor of the replay is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {

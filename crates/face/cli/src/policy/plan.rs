@@ -4,7 +4,6 @@
 //! connections that came to the program (accept(2)) and descriptors that came in messages, which are
 //! always as recorded.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -165,14 +164,7 @@ impl Planner<'_> {
     }
 
     fn description(&mut self, thing: Thing) -> Rc<Description> {
-        self.ids += 1;
-        Rc::new(Description {
-            id: self.ids,
-            thing,
-            stream: Cell::new(0),
-            offset: Cell::new(0),
-            screen: Cell::new(None),
-        })
+        Description::new(&mut self.ids, thing)
     }
 
     /// The number of a stream of this name.

@@ -2,7 +2,6 @@
 //!
 //! Deliberately absent: descriptors that came in messages; `Walk::unknown` says that there are some.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::rc::Rc;
@@ -102,14 +101,7 @@ impl Walk {
     }
 
     fn description(&mut self, thing: Thing) -> Rc<Description> {
-        self.ids += 1;
-        Rc::new(Description {
-            id: self.ids,
-            thing,
-            stream: Cell::new(0),
-            offset: Cell::new(0),
-            screen: Cell::new(None),
-        })
+        Description::new(&mut self.ids, thing)
     }
 
     /// Says which stream it is; the number is one more than its place among the names, and 0 for one that is left.
