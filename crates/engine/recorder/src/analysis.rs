@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use injector::SessionMemory;
-use lane_protocol::Recipe;
+use lane_protocol::{Recipe, site_kind};
 use trace_store::{FileHash, FileStore, hash_hex};
 
 use crate::keeper::Keeper;
@@ -64,7 +64,11 @@ impl Analyst {
             || std::fs::read(&path),
         );
         // Without recipes, sites go on trapping.
-        if let Ok(found) = analysis {
+        if let Ok(mut found) = analysis {
+            // Chaos switches between any two instructions of such a loop, and a jump would cover some.
+            if self.memory.switches_anywhere() {
+                found.recipes.retain(|recipe| recipe.kind != site_kind::IDLE_LOOP);
+            }
             waited_for.announce(&found.recipes, !found.unresolved_time_sites);
         }
     }

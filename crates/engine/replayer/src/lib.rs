@@ -290,11 +290,19 @@ fn offer<'a>(
         // Without recipes, sites go on trapping.
         let (mut recipes, complete) =
             analysis.map_or((Vec::new(), false), |found| (found.recipes, !found.unresolved_time_sites));
-        if trace.meta().format < IDLE_LOOPS_SINCE {
+        if !counts_idle_loops(trace) {
             recipes.retain(|recipe| recipe.kind != site_kind::IDLE_LOOP);
         }
         memory.announce_recipes(entry.id, &recipes, complete);
     }
+}
+
+/// Whether passes of loops that wait without `pause` counted when the trace was recorded: not in earlier formats, and
+/// not with chaos or forced switches, which come between any two of their instructions.
+fn counts_idle_loops(trace: &TraceReader) -> bool {
+    let meta = trace.meta();
+    let switches_anywhere = ["chaos", "forced-switches"].iter().any(|name| meta.options.contains_key(*name));
+    meta.format >= IDLE_LOOPS_SINCE && !switches_anywhere
 }
 
 fn is_elf(path: &Path) -> bool {
