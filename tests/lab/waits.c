@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <mqueue.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +46,17 @@ static void handle(int signal, siginfo_t *info, void *context)
 	(void)context;
 	if (signal != SIGCHLD || info->si_utime || info->si_stime)
 		_exit(3);
+}
+
+static atomic_int flags[2];
+
+static void *raise_flags(void *unused)
+{
+	for (int i = 0; i < 2; i++) {
+		usleep(100000);
+		atomic_store(&flags[i], 1);
+	}
+	return unused;
 }
 
 int main(void)
@@ -152,6 +165,15 @@ int main(void)
 	if (select(0, NULL, NULL, NULL, &left) != 0 || left.tv_usec)
 		return 14;
 	puts("epoll_pwait");
+
+	pthread_t raiser;
+	pthread_create(&raiser, NULL, raise_flags, NULL);
+	while (!atomic_load(&flags[0]))
+		__builtin_ia32_pause();
+	while (!atomic_load(&flags[1]))
+		;
+	pthread_join(raiser, NULL);
+	puts("flags");
 
 	if (getpgrp() <= 0)
 		return 15;

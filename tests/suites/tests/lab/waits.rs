@@ -22,7 +22,7 @@ pub fn reads_block(tool: &Tool) -> TestResult {
     let program = scratch.join("waits");
     let mut compiler = Command::new("cc");
     compiler
-        .args(["-Wall", "-Werror", "-O1", "-o"])
+        .args(["-Wall", "-Werror", "-O1", "-pthread", "-o"])
         .arg(&program)
         .arg(in_workspace("tests/lab/waits.c"))
         .arg("-lrt");
@@ -31,8 +31,18 @@ pub fn reads_block(tool: &Tool) -> TestResult {
         format!("clock = \"virtual\"\ncpu = \"none\"\n[node.one]\ncommand = [\"{}\"]\n", program.display());
     let outcome = run_described(tool, &scratch, &description)?;
     let said = text(&outcome.stdout);
-    const ALL: [&str; 9] =
-        ["wait4", "sigwaitinfo", "signalfd", "eventfd", "timerfd", "fifo", "queue", "epoll_pwait", "written"];
+    const ALL: [&str; 10] = [
+        "wait4",
+        "sigwaitinfo",
+        "signalfd",
+        "eventfd",
+        "timerfd",
+        "fifo",
+        "queue",
+        "epoll_pwait",
+        "flags",
+        "written",
+    ];
     let is_all = ALL.iter().all(|line| said.contains(line));
     match outcome.code == 0 && is_all {
         true => Ok(()),

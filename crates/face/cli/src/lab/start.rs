@@ -190,7 +190,7 @@ impl Run {
             Box::new(move |node: usize| {
                 telling::tell!(
                     "retrovane: `{}` has computed for {} s without a call, and all others wait for it: a loop that waits \
-                     until somebody else changes memory, or for a signal, does not end in a lab",
+                     for another thread or a signal, and does more than look at memory, does not end in a lab",
                     names[node],
                     lab::SILENCE.as_secs()
                 );

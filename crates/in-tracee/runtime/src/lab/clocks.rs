@@ -7,6 +7,7 @@ use linux_abi::{errno, general as nr};
 
 use crate::ground::{kernel, memory};
 use crate::lab;
+use crate::scheduler::turn;
 use crate::state::block::{session, thread};
 
 const BILLION: u64 = 1_000_000_000;
@@ -92,10 +93,21 @@ fn no_more_reads() -> bool {
         && lab.clock.load(Ordering::Relaxed) != lab_clock::VIRTUAL
 }
 
+/// The thread waits in a loop that only looks at memory: others run, of its process too, which the log says.
+pub fn let_others_run() {
+    turn::give();
+    lab::ask(lab_question::SPINS, &spin_words(true));
+    turn::take();
+}
+
+fn spin_words(may_switch: bool) -> [u64; 3] {
+    let has_acted = thread().lab_reads & HAS_ACTED != 0;
+    [!may_switch, has_acted, no_more_reads()].map(u64::from)
+}
+
 /// The thread seems to wait for time to pass, or for others to run.
 pub fn spin(may_switch: bool) {
-    let has_acted = thread().lab_reads & HAS_ACTED != 0;
-    let words = [!may_switch, has_acted, no_more_reads()].map(u64::from);
+    let words = spin_words(may_switch);
     match may_switch {
         true => lab::ask_aside(lab_question::SPINS, &words),
         false => lab::ask(lab_question::SPINS, &words),

@@ -19,6 +19,7 @@ use crate::debugger::agent;
 use crate::ground::assembly;
 use crate::ground::frame::RealFrame;
 use crate::ground::registers::{Registers, TRAP_FLAG};
+use crate::lab;
 use crate::log::call_event;
 use crate::preemption::{left_handlers, pause, pause_point};
 use crate::scheduler::{patience, starvation, turn};
@@ -26,7 +27,7 @@ use crate::signals;
 use crate::state::block::{process, session, thread};
 use crate::state::call_state::Spins;
 use crate::state::patched_code::Site;
-use crate::state::{deliverable, live, report, signal_state};
+use crate::state::{deliverable, in_lab, live, report, signal_state};
 
 /// Passes with nothing in between, after which a thread is taken to wait for another one.
 const PASSES: u64 = 16;
@@ -155,7 +156,7 @@ fn count() -> Option<u64> {
 
 /// Recording: whether the thread is to give the turn.
 fn may_give(passes: u64) -> bool {
-    process().shares_turn && passes >= PASSES && is_awaited(passes)
+    process().shares_turn && passes >= PASSES && (in_lab::is_on() || is_awaited(passes))
 }
 
 /// Logs where the thread stops, and gives the turn if it `gives` it.
@@ -172,7 +173,10 @@ fn stop([address, passes]: [u64; 2], gives: bool, registers: &Registers) {
     }
     thread.yielded = true;
     thread.is_asked = false;
-    patience::let_others_run();
+    match in_lab::is_on() {
+        true => lab::clocks::let_others_run(),
+        false => patience::let_others_run(),
+    }
     while quiesce::stop_asked() {
         // Others come before what the program does from here on: once more.
         log_place(address, AGAIN);
