@@ -411,12 +411,6 @@ impl SessionMemory {
         Some(unsafe { FileSlot::new(&raw mut (*self.session()).files[slot]) })
     }
 
-    /// Recording: whether threads are switched between any two instructions, by chaos or where a schedule says.
-    pub fn switches_anywhere(&self) -> bool {
-        // SAFETY: the session's header is mapped as long as `self`; the word is written before anybody reads it.
-        unsafe { (*self.session()).chaos_seed != 0 }
-    }
-
     /// Announces the recipes of a file's sites. They go into the area of recipes;
     /// where that is full, the file has none and its sites go on trapping.
     /// `complete`: no other site of the file reads time.

@@ -11,6 +11,12 @@ use crate::lane::{Lane, Segment};
 use crate::session_memory::SessionMemory;
 
 impl SessionMemory {
+    /// Recording: whether threads are switched between any two instructions, by chaos or where a schedule says.
+    pub fn switches_anywhere(&self) -> bool {
+        // SAFETY: the session's header is mapped as long as `self`; the word is written before anybody reads it.
+        unsafe { (*self.session()).chaos_seed != 0 }
+    }
+
     /// Recording: a lane's process is gone, or has new memory: the turn that it
     /// shared, if any, is free for the others.
     pub fn free_turn(&self, segment: Segment) {
