@@ -222,8 +222,7 @@ impl Engine {
         let targets: Vec<i32> = mates.iter().copied().filter(is_target).collect();
         self.follow_stops(signal, &mates, &targets);
         for pid in mates {
-            let is_target = self.processes.processes.get(&pid).is_some_and(|one| one.inner_pid == target);
-            if signal == libc::SIGKILL as u64 && is_target && Some(pid) != own {
+            if signal == libc::SIGKILL as u64 && targets.contains(&pid) {
                 self.processes.await_end(pid);
             }
             if self.processes.has_ended(pid) && Some(pid) != own {

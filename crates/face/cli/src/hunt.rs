@@ -5,7 +5,7 @@ mod reach;
 mod watch;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -298,14 +298,13 @@ impl<'a> Hunt<'a> {
     fn new_dir(&self, number: u64) -> Result<PathBuf, CommandError> {
         match &self.output {
             Some(dir) => {
-                let beside = |tail: String| {
-                    let mut name = dir.as_os_str().to_owned();
-                    name.push(format!(".try-{number}{tail}"));
-                    PathBuf::from(name)
-                };
+                let mut name = dir.as_os_str().to_owned();
+                name.push(format!(".try-{number}"));
                 // A hunt that was killed may have left its own.
-                let mut all = std::iter::once(String::new()).chain((2..).map(|more| format!("-{more}")));
-                Ok(all.find_map(|tail| Some(beside(tail)).filter(|dir| !dir.exists())).unwrap_or_default())
+                while Path::new(&name).exists() {
+                    name.push("-again");
+                }
+                Ok(name.into())
             }
             None => Ok(traces::new_dir(&self.home, &self.arguments.command[0].to_string_lossy())?),
         }
@@ -324,7 +323,7 @@ impl<'a> Hunt<'a> {
     }
 
     /// Removes what a try left that did not come to its end.
-    fn forget(&self, dir: &std::path::Path) {
+    fn forget(&self, dir: &Path) {
         // No trace: then the empty directory.
         if traces::discard(dir).is_err() {
             let _ = std::fs::remove_dir(dir);
@@ -415,7 +414,7 @@ impl<'a> Hunt<'a> {
         }
     }
 
-    fn tell_caught(&self, number: u64, seed: u64, failure: Failure, dir: &std::path::Path) {
+    fn tell_caught(&self, number: u64, seed: u64, failure: Failure, dir: &Path) {
         let name = if self.output.is_none() {
             if let Err(error) = traces::set_latest(&self.home, dir) {
                 telling::tell!("retrovane: {error}");
@@ -438,7 +437,7 @@ impl<'a> Hunt<'a> {
     }
 
     /// Where a signal killed the program, with its callers, as far as sources are known; `None` if none did.
-    fn place_of_crash(&self, dir: &std::path::Path) -> Option<String> {
+    fn place_of_crash(&self, dir: &Path) -> Option<String> {
         const CALLERS: usize = 2;
         let trace = TraceReader::open(dir).ok()?;
         // Another process of it may have been ended by its parent.

@@ -207,7 +207,8 @@ impl WholeEvent {
     }
 }
 
-fn word32(data: &[u8], at: usize) -> Option<u32> {
+/// The word of 32 bits at a place.
+pub fn word32(data: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(data.get(at..at + 4)?.try_into().ok()?))
 }
 

@@ -11,8 +11,8 @@ mod plan;
 mod recording;
 mod replaying;
 
-pub use descriptors::{Description, Descriptors, Thing};
+pub use descriptors::{Description, Descriptors, Thing, cloexec, text_at};
 pub use pattern::{Pattern, StreamKind};
-pub use plan::{Attached, Moment, Screen, ScreenPlan, Shown, of_address};
+pub use plan::{Attached, DISPLAY_PORTS, DISPLAY_SOCKETS, Moment, Screen, ScreenPlan, Shown, of_address};
 pub use recording::InputArguments;
 pub use replaying::{Applied, PolicyArguments};

@@ -64,8 +64,6 @@ impl Names {
             }
             if !self.goes_on {
                 self.note(&event);
-            }
-            if !self.goes_on {
                 self.events += 1;
             }
             self.goes_on = event.flags & MORE != 0;

@@ -4,6 +4,7 @@
 //! Deliberately absent: names that another process gives, and that of the program, which all threads have at first.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use events::{Event, Kind, Tag};
 use syscall_model::by_name;
@@ -21,11 +22,24 @@ enum Call {
     Close,
 }
 
+/// Those calls, by their numbers.
+static CALLS: LazyLock<HashMap<u16, Call>> = LazyLock::new(|| {
+    const NAMES: [(&str, Call); 7] = [
+        ("prctl", Call::Control),
+        ("clone", Call::MakeThread),
+        ("clone3", Call::MakeThread),
+        ("open", Call::Open),
+        ("openat", Call::Open),
+        ("write", Call::Write),
+        ("close", Call::Close),
+    ];
+    NAMES.iter().filter_map(|(name, call)| Some((by_name(name)?.nr, *call))).collect()
+});
+
 /// What the calls of one process say of its threads' names. It is given them in the order of the log.
 #[derive(Debug)]
 pub struct ThreadNames {
     pid: i32,
-    calls: HashMap<u16, Call>,
     /// Threads by what the kernel calls them.
     threads: HashMap<i64, u32>,
     /// Whose name a descriptor leads to.
@@ -35,17 +49,7 @@ pub struct ThreadNames {
 impl ThreadNames {
     /// Of the process that was recorded with this id.
     pub fn of(pid: i32) -> ThreadNames {
-        const CALLS: [(&str, Call); 7] = [
-            ("prctl", Call::Control),
-            ("clone", Call::MakeThread),
-            ("clone3", Call::MakeThread),
-            ("open", Call::Open),
-            ("openat", Call::Open),
-            ("write", Call::Write),
-            ("close", Call::Close),
-        ];
-        let calls = CALLS.iter().filter_map(|(name, call)| Some((by_name(name)?.nr, *call))).collect();
-        ThreadNames { pid, calls, threads: HashMap::from([(i64::from(pid), 0)]), opened: HashMap::new() }
+        ThreadNames { pid, threads: HashMap::from([(i64::from(pid), 0)]), opened: HashMap::new() }
     }
 
     /// The thread (counted from 0) that has a name from this event of `thread` on, and the name.
@@ -55,7 +59,7 @@ impl ThreadNames {
         event: &Event<'_>,
         mut blobs: impl Iterator<Item = (Tag, &'a [u8])>,
     ) -> Option<(u32, String)> {
-        let call = *self.calls.get(&event.code).filter(|_| event.kind == Kind::Syscall)?;
+        let call = *CALLS.get(&event.code).filter(|_| event.kind == Kind::Syscall)?;
         let (fd, result) = (event.arg(0), event.result());
         let mut blob = |wanted| blobs.find(|(tag, _)| *tag == wanted).map(|(_, data)| data);
         match call {

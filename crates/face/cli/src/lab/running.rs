@@ -180,11 +180,10 @@ fn serve(
 ) -> std::io::Result<()> {
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line)?;
-    let request: Request = serde_json::from_str(&line)?;
-    let answer = serde_json::to_string(&control.standing())?;
-    match request {
-        Request::Standing => {}
+    match serde_json::from_str(&line)? {
+        Request::Standing => reply(&stream, &control.standing()),
         Request::Stop => {
+            let standing = control.standing();
             control.wish(Action::Stop, None);
             // Where a thread computes and asks nothing, no event comes.
             let stopper = stopper.clone();
@@ -192,6 +191,7 @@ fn serve(
                 std::thread::sleep(PATIENCE);
                 stopper.stop(StopReason::Asked);
             });
+            reply(&stream, &standing)
         }
         Request::Do { action } => {
             let (done, told) = channel();
@@ -199,29 +199,26 @@ fn serve(
             // Others are answered meanwhile. Where the lab ends before, there is no answer.
             std::thread::spawn(move || {
                 let Ok(standing) = told.recv() else { return };
-                let text = serde_json::to_string(&standing).unwrap_or_default();
                 // Who has gone away is not answered.
-                let _ = (&stream).write_all(format!("{text}\n").as_bytes());
+                let _ = reply(&stream, &standing);
             });
-            return Ok(());
+            Ok(())
         }
         Request::Back { to, changes } => {
             let keeper = keeper.cloned();
             // Others are answered meanwhile.
             std::thread::spawn(move || {
-                let answer = back::ask_keeper(keeper.as_ref(), to, changes);
-                let text = serde_json::to_string(&answer).unwrap_or_default();
                 // Who has gone away is not answered.
-                let _ = (&stream).write_all(format!("{text}\n").as_bytes());
+                let _ = reply(&stream, &back::ask_keeper(keeper.as_ref(), to, changes));
             });
-            return Ok(());
+            Ok(())
         }
-        Request::Discard { numbers } => {
-            let text = serde_json::to_string(&discard::ask_keeper(keeper, numbers))?;
-            return (&stream).write_all(format!("{text}\n").as_bytes());
-        }
+        Request::Discard { numbers } => reply(&stream, &discard::ask_keeper(keeper, numbers)),
     }
-    (&stream).write_all(format!("{answer}\n").as_bytes())
+}
+
+fn reply(mut stream: &UnixStream, answer: &impl Serialize) -> std::io::Result<()> {
+    stream.write_all(format!("{}\n", serde_json::to_string(answer)?).as_bytes())
 }
 
 fn ask(dir: &Path, request: &Request) -> std::io::Result<Standing> {

@@ -10,12 +10,11 @@ use std::process::{Child, Command, Stdio};
 use replayer::PrivateFolder;
 
 use crate::event_index::EventIndex;
+use crate::policy::{DISPLAY_PORTS, DISPLAY_SOCKETS};
 use crate::settings::Settings;
 
 /// Bytes of a cookie.
 const COOKIE_BYTES: usize = 16;
-/// Of displays by TCP: 6000 and the display's number.
-const PORTS: std::ops::Range<u16> = 6000..6100;
 /// The largest screens that are common.
 const SCREEN: &str = "3840x2160x24";
 
@@ -32,7 +31,7 @@ pub fn has_windows(index: &EventIndex) -> bool {
     let names_display = |text: String| {
         let port = text.split_once("_port=").map(|(_, rest)| rest.split(',').next().unwrap_or_default());
         let port = port.and_then(|digits| digits.parse::<u16>().ok());
-        text.contains(".X11-unix/X") || port.is_some_and(|port| PORTS.contains(&port))
+        text.contains(DISPLAY_SOCKETS) || port.is_some_and(|port| DISPLAY_PORTS.contains(&port))
     };
     let rows = (0..index.sorts_of.len()).filter(connects);
     rows.filter_map(|row| index.text(row)).any(names_display)

@@ -7,8 +7,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use events::Tag;
 use linux_abi::general as raw;
 
+use crate::lane_events::WholeEvent;
 use crate::recorded::simplified;
 
 /// What an open file description is.
@@ -132,6 +134,43 @@ impl Descriptors {
         }
     }
 
+    /// A call that succeeded: what it means for numbers and for the directory. Returns the slots that are free then;
+    /// `None` for a call that means nothing for them.
+    pub fn follow(&mut self, whole: &WholeEvent) -> Option<Vec<u64>> {
+        let event = whole.event();
+        let (first, result) = (event.arg(0) as i32, event.result() as i32);
+        Some(match u32::from(whole.code) {
+            raw::__NR_chdir => {
+                if let Some(path) = self.path(None, &text_at(whole, event.arg(0))) {
+                    self.directory = path;
+                }
+                Vec::new()
+            }
+            raw::__NR_fchdir => {
+                if let Some(Thing::File(path)) = self.get(first).map(|known| known.thing.clone()) {
+                    self.directory = path;
+                }
+                Vec::new()
+            }
+            raw::__NR_close => self.remove(first),
+            raw::__NR_close_range if event.arg(2) == 0 => {
+                self.remove_range(event.arg(0), event.arg(1) & 0xffff_ffff)
+            }
+            raw::__NR_dup | raw::__NR_dup2 => self.duplicate(first, result, false),
+            raw::__NR_dup3 => self.duplicate(first, result, cloexec(event.arg(2))),
+            raw::__NR_fcntl => match event.arg(1) as u32 {
+                raw::F_DUPFD => self.duplicate(first, result, false),
+                raw::F_DUPFD_CLOEXEC => self.duplicate(first, result, true),
+                raw::F_SETFD => {
+                    self.set_closes(first, event.arg(2) & 1 != 0);
+                    Vec::new()
+                }
+                _ => Vec::new(),
+            },
+            _ => return None,
+        })
+    }
+
     /// Descriptors of these descriptions.
     pub fn leading_to(&self, is_one: impl Fn(u32) -> bool) -> Vec<(i32, u32)> {
         let numbers = self.table.iter().map(|(fd, (description, _))| (*fd, description.id));
@@ -166,4 +205,16 @@ impl Descriptors {
         };
         Some(simplified(&base.join(path)))
     }
+}
+
+/// Whether an execve closes what a call makes with these flags.
+pub fn cloexec(flags: u64) -> bool {
+    flags & u64::from(raw::O_CLOEXEC) != 0
+}
+
+/// The text that a call read at an address.
+pub fn text_at(whole: &WholeEvent, address: u64) -> Vec<u8> {
+    let found = whole.blobs().find(|blob| blob.tag == Tag::Text && blob.address == address);
+    let data = found.map(|blob| blob.data).unwrap_or_default();
+    data.strip_suffix(b"\0").unwrap_or(data).to_vec()
 }

@@ -14,7 +14,7 @@ use replayer::{PrivateFolder, RealOp, RealPlan};
 use trace_store::{LaneInfo, TraceReader};
 
 use super::check::Checked;
-use super::descriptors::{Description, Descriptors, Thing, Way};
+use super::descriptors::{Description, Descriptors, Thing, Way, cloexec, text_at};
 use super::pattern::StreamKind;
 use super::replaying::{InputPolicy, OutputPolicy, Policies, opened};
 use crate::exit::CommandError;
@@ -26,7 +26,7 @@ mod names;
 mod screens;
 
 pub use names::of_address;
-pub use screens::{Attached, Moment, Screen, ScreenPlan, Shown};
+pub use screens::{Attached, DISPLAY_PORTS, DISPLAY_SOCKETS, Moment, Screen, ScreenPlan, Shown};
 
 /// The descriptor's own place.
 const ITS_PLACE: u64 = u64::MAX;
@@ -281,11 +281,4 @@ fn ended(path: &Path) -> Vec<u8> {
     let mut text = path.as_os_str().as_encoded_bytes().to_vec();
     text.push(0);
     text
-}
-
-/// The first text of a call, or that at an address.
-fn text_at(whole: &WholeEvent, address: u64) -> Vec<u8> {
-    let found = whole.blobs().find(|blob| blob.tag == Tag::Text && blob.address == address);
-    let data = found.map(|blob| blob.data).unwrap_or_default();
-    data.strip_suffix(b"\0").unwrap_or(data).to_vec()
 }

@@ -15,6 +15,7 @@ use super::secrets::Secrets;
 use super::streams::{Passing, Walk};
 use crate::exit::CommandError;
 use crate::info::in_tree_order;
+use crate::lane_events::word32;
 
 /// Of what a program sends the log has so much.
 const SENT_BYTES: usize = 48;
@@ -159,7 +160,7 @@ impl LaneWalk<'_> {
         let mut joined = self.key.and_then(|key| self.passed.remove(&key)).unwrap_or_default();
         let carried = joined.bytes.len();
         for blob in event.blobs() {
-            let (at, word) = (at_of(blob.data), |from: usize| word32(blob.data, from));
+            let (at, word) = (at_of(blob.data), |from: usize| word32(blob.data, from).unwrap_or(u32::MAX));
             match blob.tag {
                 Tag::Cached => {
                     let block = u16::try_from(word(0)).ok().and_then(|slot| self.cache.get(&slot)).cloned();
@@ -254,8 +255,4 @@ impl LaneWalk<'_> {
             }
         }
     }
-}
-
-fn word32(data: &[u8], at: usize) -> u32 {
-    data.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(u32::MAX, u32::from_le_bytes)
 }

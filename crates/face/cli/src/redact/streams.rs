@@ -16,7 +16,7 @@ use crate::births::Image;
 use crate::exit::CommandError;
 use crate::info::in_tree_order;
 use crate::lane_events::{LaneEvents, WholeEvent};
-use crate::policy::{Description, Descriptors, StreamKind, Thing, of_address};
+use crate::policy::{Description, Descriptors, StreamKind, Thing, cloexec, of_address, text_at};
 
 /// A shorter value is masked behind its name only.
 const VALUE_BYTES_MIN: usize = 6;
@@ -138,11 +138,7 @@ impl Walk {
         if result < 0 {
             return;
         }
-        let text = |index: usize| {
-            let found = whole.blobs().find(|blob| blob.tag == Tag::Text && blob.address == event.arg(index));
-            let data = found.map(|blob| blob.data).unwrap_or_default();
-            data.strip_suffix(b"\0").unwrap_or(data).to_vec()
-        };
+        let text = |index: usize| text_at(whole, event.arg(index));
         let opened = match number {
             raw::__NR_open => Some((process.path(None, &text(0)), cloexec(event.arg(1)))),
             raw::__NR_creat => Some((process.path(None, &text(0)), false)),
@@ -161,23 +157,21 @@ impl Walk {
         }
         match number {
             raw::__NR_socket | raw::__NR_accept | raw::__NR_accept4 => self.socket(process, whole, wanted),
-            raw::__NR_chdir => {
-                if let Some(path) = process.path(None, &text(0)) {
-                    process.directory = path;
-                }
-            }
-            raw::__NR_fchdir => {
-                if let Some(Thing::File(path)) = process.get(first).map(|known| known.thing.clone()) {
-                    process.directory = path;
-                }
-            }
             raw::__NR_recvmsg => {
                 self.unknown |= whole.blobs().any(|blob| {
                     blob.tag == Tag::Memory
                         && !crate::control_messages::passed_descriptors(blob.data).is_empty()
                 });
             }
-            _ => number_changes(process, whole),
+            // Pipes and pairs take numbers that were others' before.
+            raw::__NR_pipe | raw::__NR_pipe2 | raw::__NR_socketpair => {
+                let at = event.arg(if number == raw::__NR_socketpair { 3 } else { 0 });
+                let pair = whole.memory(at).map(|blob| blob.data).unwrap_or_default();
+                for fd in pair.chunks_exact(4) {
+                    process.remove(i32::from_le_bytes([fd[0], fd[1], fd[2], fd[3]]));
+                }
+            }
+            _ => drop(process.follow(whole)),
         }
     }
 
@@ -216,39 +210,6 @@ impl Walk {
         if let Some((kind, name)) = named {
             self.name(&description, kind, &name, wanted);
         }
-    }
-}
-
-fn cloexec(flags: u64) -> bool {
-    flags & u64::from(raw::O_CLOEXEC) != 0
-}
-
-/// Calls by which numbers come to lead to something else.
-fn number_changes(process: &mut Descriptors, whole: &WholeEvent) {
-    let event = whole.event();
-    let (number, first, result) = (u32::from(whole.code), event.arg(0) as i32, event.result() as i32);
-    match number {
-        raw::__NR_close => drop(process.remove(first)),
-        raw::__NR_close_range if event.arg(2) == 0 => {
-            process.remove_range(event.arg(0), event.arg(1) & 0xffff_ffff);
-        }
-        raw::__NR_dup | raw::__NR_dup2 => drop(process.duplicate(first, result, false)),
-        raw::__NR_dup3 => drop(process.duplicate(first, result, cloexec(event.arg(2)))),
-        raw::__NR_fcntl => match event.arg(1) as u32 {
-            raw::F_DUPFD => drop(process.duplicate(first, result, false)),
-            raw::F_DUPFD_CLOEXEC => drop(process.duplicate(first, result, true)),
-            raw::F_SETFD => process.set_closes(first, event.arg(2) & 1 != 0),
-            _ => {}
-        },
-        // Pipes and pairs take numbers that were others' before.
-        raw::__NR_pipe | raw::__NR_pipe2 | raw::__NR_socketpair => {
-            let at = event.arg(if number == raw::__NR_socketpair { 3 } else { 0 });
-            let pair = whole.memory(at).map(|blob| blob.data.to_vec()).unwrap_or_default();
-            for fd in pair.chunks_exact(4) {
-                process.remove(i32::from_le_bytes([fd[0], fd[1], fd[2], fd[3]]));
-            }
-        }
-        _ => {}
     }
 }
 

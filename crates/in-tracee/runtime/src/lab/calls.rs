@@ -198,14 +198,9 @@ fn on_descriptor(number: u64, real: &[u64; 6]) -> i64 {
 fn on_queue(number: u64, real: &[u64; 6]) -> i64 {
     const CLOCK_REALTIME: u64 = 0;
     let Some(until) = clocks::at(real[4], CLOCK_REALTIME) else { return -i64::from(errno::EINVAL) };
-    let flags = kernel::call(nr::__NR_fcntl, [real[0], u64::from(nr::F_GETFL), 0, 0, 0, 0]);
-    let waits = !kernel::failed(flags) && flags as u64 & u64::from(nr::O_NONBLOCK) == 0;
     let mut untimed = *real;
     untimed[4] = 0;
-    match without_sleeping(number, &untimed, real[0], until) {
-        result if waits && result == -i64::from(errno::EAGAIN) => -i64::from(errno::ETIMEDOUT),
-        result => result,
-    }
+    unless_late(number, &untimed, real[0], until, -i64::from(errno::ETIMEDOUT))
 }
 
 /// Reads of /dev/random and /dev/urandom: each goes on in the lab's chance. Other calls are the kernel's.
@@ -232,6 +227,11 @@ fn read_chance(number: u64, real: &[u64; 6]) -> i64 {
 
 /// Makes a call on a descriptor that may sleep there, without sleeping, until it gets something.
 pub fn without_sleeping(number: u64, real: &[u64; 6], fd: u64, until_ns: u64) -> i64 {
+    unless_late(number, real, fd, until_ns, -i64::from(errno::EAGAIN))
+}
+
+/// The same with this result where the time is over.
+fn unless_late(number: u64, real: &[u64; 6], fd: u64, until_ns: u64, at_timeout: i64) -> i64 {
     const NONBLOCK: u64 = nr::O_NONBLOCK as u64;
     let set_flags = |flags: u64| {
         kernel::call(nr::__NR_fcntl, [fd, u64::from(nr::F_SETFL), flags, 0, 0, 0]);
@@ -247,11 +247,10 @@ pub fn without_sleeping(number: u64, real: &[u64; 6], fd: u64, until_ns: u64) ->
     if does_not_wait || kernel::failed(flags) || flags as u64 & NONBLOCK != 0 {
         return kernel::call_for_program(number, real);
     }
-    let again = -i64::from(errno::EAGAIN);
     // write(2) and send(2) wait until everything is taken.
     let takes_all = matches!(number as u32, nr::__NR_write | nr::__NR_sendto);
     let mut moving = Moving::new(*real, takes_all);
-    let result = lab::wait_for(until_ns, true, again, &mut || {
+    let result = lab::wait_for(until_ns, true, at_timeout, &mut || {
         moving.attempt(&mut |at| {
             set_flags(flags as u64 | NONBLOCK);
             let result = kernel::call_for_program(number, at);

@@ -68,9 +68,8 @@ impl Planner<'_> {
             }
             raw::__NR_socket => {
                 let [domain, kind, protocol] = [0, 1, 2].map(|index| event.arg(index));
-                let closes = kind & u64::from(raw::O_CLOEXEC) != 0;
                 let socket = self.description(Thing::Socket { domain, kind, protocol });
-                let freed = process.insert(result as i32, socket, closes);
+                let freed = process.insert(result as i32, socket, cloexec(kind));
                 self.close(freed);
             }
             raw::__NR_memfd_create => {
@@ -81,52 +80,18 @@ impl Planner<'_> {
             }
             raw::__NR_connect => self.connect(process, whole),
             raw::__NR_shmat => self.attach(Segment::SystemV(event.arg(0) as u32), result as u64),
-            raw::__NR_chdir => {
-                if let Some(path) = process.path(None, &text(0)) {
-                    process.directory = path;
-                }
-            }
-            raw::__NR_fchdir => {
-                if let Some(Thing::File(path)) =
-                    process.get(first).map(|description| description.thing.clone())
-                {
-                    process.directory = path;
-                }
-            }
             _ => self.call_on_descriptor(process, whole, number),
         }
     }
 
     fn call_on_descriptor(&mut self, process: &mut Descriptors, whole: &WholeEvent, number: u32) {
         let event = whole.event();
-        let (result, first) = (event.result(), event.arg(0) as i32);
-        let freed = match number {
-            raw::__NR_close => {
-                let screen = process.get(first).and_then(|description| description.screen.get());
-                let freed = process.remove(first);
-                if let Some(screen) = screen.filter(|_| !freed.is_empty()) {
-                    self.screen_ends(screen);
-                }
-                freed
-            }
-            raw::__NR_close_range if event.arg(2) == 0 => {
-                process.remove_range(event.arg(0), event.arg(1) & 0xffff_ffff)
-            }
-            raw::__NR_dup | raw::__NR_dup2 => process.duplicate(first, result as i32, false),
-            raw::__NR_dup3 => {
-                process.duplicate(first, result as i32, event.arg(2) & u64::from(raw::O_CLOEXEC) != 0)
-            }
-            raw::__NR_fcntl => match event.arg(1) as u32 {
-                raw::F_DUPFD => process.duplicate(first, result as i32, false),
-                raw::F_DUPFD_CLOEXEC => process.duplicate(first, result as i32, true),
-                raw::F_SETFD => {
-                    process.set_closes(first, event.arg(2) & 1 != 0);
-                    Vec::new()
-                }
-                _ => Vec::new(),
-            },
-            _ => return self.call_with_data(process, whole, number),
-        };
+        let closed = (number == raw::__NR_close).then(|| process.get(event.arg(0) as i32)).flatten();
+        let screen = closed.and_then(|description| description.screen.get());
+        let Some(freed) = process.follow(whole) else { return self.call_with_data(process, whole, number) };
+        if let Some(screen) = screen.filter(|_| !freed.is_empty()) {
+            self.screen_ends(screen);
+        }
         self.close(freed);
     }
 

@@ -199,14 +199,17 @@ impl Beside<'_> {
     }
 }
 
-/// Displays have sockets in a folder of their own, or ports from 6000 on (X(7)).
+/// Where sockets of displays are (X(7)).
+pub const DISPLAY_SOCKETS: &str = "/tmp/.X11-unix/X";
+/// Ports of displays.
+pub const DISPLAY_PORTS: std::ops::RangeInclusive<u16> = 6000..=6063;
+
 fn is_display(kind: StreamKind, name: &str) -> bool {
-    const PORTS: std::ops::RangeInclusive<u32> = 6000..=6063;
     match kind {
-        StreamKind::Unix => name.trim_start_matches('@').starts_with("/tmp/.X11-unix/X"),
+        StreamKind::Unix => name.trim_start_matches('@').starts_with(DISPLAY_SOCKETS),
         StreamKind::Tcp => {
             let port = name.rsplit(':').next().and_then(|port| port.parse().ok());
-            port.is_some_and(|port| PORTS.contains(&port))
+            port.is_some_and(|port| DISPLAY_PORTS.contains(&port))
         }
         StreamKind::Stdin | StreamKind::Stdout | StreamKind::Stderr | StreamKind::File | StreamKind::Udp => {
             false
