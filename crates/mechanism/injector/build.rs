@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the runtime is made of, relative to this package.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 12] = [
     "../../in-tracee/runtime",
     "../../in-tracee/bytecode/Cargo.toml",
     "../../in-tracee/bytecode/src",
+    "../../in-tracee/logic/Cargo.toml",
+    "../../in-tracee/logic/src",
     "../../in-tracee/translator/Cargo.toml",
     "../../in-tracee/translator/src",
     "../../vocabulary/events",

@@ -2,7 +2,6 @@
 //!
 //! Invariant: nothing in here knows what a recording is. Deliberately absent: state of threads and processes.
 
-pub mod accesses;
 pub mod arena;
 pub mod assembly;
 pub mod auxiliary_vector;
@@ -21,7 +20,6 @@ pub mod owned;
 pub mod page_entries;
 pub mod proc_dir;
 pub mod proc_files;
-pub mod range_set;
 pub mod registers;
 pub mod stack_limit;
 pub mod vector_state;

@@ -29,11 +29,11 @@ use crate::address_space::{checksum, unforked, written_pages as kernel_view};
 use crate::code::islands;
 use crate::ground::maps::{self, Mapping};
 use crate::ground::owned::Owned;
-use crate::ground::range_set::{RANGES_MAX, Range, RangeSet};
 use crate::ground::{kernel, map_changes, notices, stack_limit};
 use crate::state::block::{self, process};
 use crate::state::own_descriptors::{close, open_high};
 pub use held_descriptor::{is_descriptor, is_open, yield_descriptor};
+use runtime_logic::range_set::{RANGES_MAX, Range, RangeSet};
 
 const PAGE_BYTES: u64 = 4096;
 /// Ranges that a pause logs, if filling gaps between them costs little.

@@ -1,6 +1,6 @@
 //! What of a range of memory comes under write protection (see `page_tracker`).
 
-use crate::ground::range_set::Range;
+use runtime_logic::range_set::Range;
 
 /// Longest range that is protected whole, in bytes. Each look goes through the kernel's marks
 /// for all of it, populated or not: six nanoseconds a page.

@@ -5,7 +5,7 @@ use linux_abi::general as nr;
 use crate::code::islands;
 use crate::ground::kernel;
 use crate::ground::maps::{self, Mapping};
-use crate::ground::range_set::Range;
+use runtime_logic::range_set::Range;
 
 /// The program's writable memory as sorted ranges that do not touch.
 pub struct Ranges {

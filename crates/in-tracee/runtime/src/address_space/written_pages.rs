@@ -8,9 +8,9 @@ use crate::address_space::checksum;
 use crate::address_space::writable_ranges::{RANGES_BYTES, Ranges, SCRATCH_FLAGS};
 use crate::ground::owned::Owned;
 use crate::ground::page_entries::{OF_FILE, POPULATED, for_each_entry};
-use crate::ground::range_set::Range;
 use crate::ground::{kernel, memory};
 use crate::state::own_descriptors::{close, move_high, open_high};
+use runtime_logic::range_set::Range;
 
 const PAGE_BYTES: u64 = 4096;
 pub const PAGEMAP: &core::ffi::CStr = c"/proc/thread-self/pagemap";

@@ -7,9 +7,9 @@ use linux_abi::{errno, general as nr};
 
 use crate::checkpoint::{kept_memory, kept_resources};
 use crate::ground::kernel::{self, error};
-use crate::ground::range_set::RangeSet;
 use crate::state::block::{self, lane, process};
 use crate::state::signal_state;
+use runtime_logic::range_set::RangeSet;
 
 pub const STACK_BYTES: usize = 0x4_0000;
 

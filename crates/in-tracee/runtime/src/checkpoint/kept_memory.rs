@@ -4,8 +4,8 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 
 use lane_protocol::{CHECKPOINTS_MAX, INCREMENTS_MAX};
 
-use crate::ground::range_set::{Range, RangeSet};
 use crate::state::signal_state::Pending;
+use runtime_logic::range_set::{Range, RangeSet};
 
 /// Bytes that are compared at a time.
 pub const COMPARED_BYTES: usize = 0x4_0000;
@@ -14,7 +14,7 @@ pub const COMPARED_BYTES: usize = 0x4_0000;
 pub type Few = [Range; FEW_MAX];
 
 /// So many need no memory of their own, whose end all processors would have to be told of.
-pub const FEW_MAX: usize = crate::ground::range_set::RANGES_MAX;
+pub const FEW_MAX: usize = runtime_logic::range_set::RANGES_MAX;
 
 /// All zero: nothing is kept.
 #[repr(C)]

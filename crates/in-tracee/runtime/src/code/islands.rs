@@ -6,7 +6,6 @@
 use events::Kind;
 use lane_protocol::{Recipe, site_kind};
 
-use crate::code::branches::Branch;
 use crate::code::gaps::{self, REACH_BYTES};
 use crate::code::gs;
 use crate::code::sites::map_of;
@@ -14,6 +13,7 @@ use crate::ground::assembly::{rv_entry_instruction, rv_entry_site};
 use crate::ground::{kernel, memory};
 use crate::state::block::{process, space};
 use crate::state::patched_code::{ISLANDS, Island, Islands};
+use runtime_logic::branches::Branch;
 
 /// Bytes of an island for sites; behind them a page for a probe.
 const ISLAND_BYTES: u64 = 0x3000;

@@ -16,10 +16,9 @@ use linux_abi::{PAGE_BYTES, errno};
 use crate::code::sites;
 use crate::debugger::agent_state::{self, mailbox, state};
 use crate::debugger::{agent, breakpoints, translate};
-use crate::ground::accesses::Change;
 use crate::ground::assembly::rv_resume;
 use crate::ground::frame::{self, RealFrame};
-use crate::ground::memory::{self, in_region};
+use crate::ground::memory::{self, Program, in_region};
 use crate::ground::notices;
 use crate::ground::owned::Owned;
 use crate::ground::registers::{REGISTER_WORDS, Registers, SET_FLAGS};
@@ -28,6 +27,7 @@ use crate::log;
 use crate::preemption::pause_point;
 use crate::state::block::{process, thread};
 use crate::state::{live, report, signal_state};
+use runtime_logic::accesses::Change;
 
 struct State {
     /// Live: the log says where the program stands, in its last event.
@@ -176,7 +176,7 @@ fn write(address: u64, bytes: u64) {
 /// The thread goes on from a pause in the middle of an instruction: what that does is an event, as
 /// others may have written there meanwhile. False: it was not done.
 pub fn end_change(registers: &mut Registers, change: &Change) -> bool {
-    if !change.end(registers) {
+    if !change.end(&Program, registers) {
         return false;
     }
     process().log.begin(Kind::Edit, SETS_REGISTERS, 0);

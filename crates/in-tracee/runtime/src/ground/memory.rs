@@ -13,6 +13,21 @@ pub fn copy(to: u64, from: u64, bytes: u64) -> bool {
     unsafe { rv_probe_copy(to, from, bytes) == 0 }
 }
 
+/// All memory that the program can name.
+pub struct Program;
+
+impl runtime_logic::Memory for Program {
+    #[inline]
+    fn read_into(&self, address: u64, into: &mut [u8]) -> bool {
+        copy(into.as_mut_ptr() as u64, address, into.len() as u64)
+    }
+
+    #[inline]
+    fn write_from(&self, address: u64, from: &[u8]) -> bool {
+        copy(address, from.as_ptr() as u64, from.len() as u64)
+    }
+}
+
 /// Copies what can be read of `bytes`, page by page; the rest becomes zeros. The target is ours.
 #[cold]
 pub fn copy_readable(to: u64, from: u64, bytes: u64) {

@@ -10,12 +10,12 @@
 //! Deliberately absent: functions that are entered in their middle, and files without a table of functions.
 
 use crate::code::sites;
-use crate::ground::accesses;
 use crate::ground::decode::Registers;
 use crate::ground::image_functions::Functions;
-use crate::ground::memory;
+use crate::ground::memory::{self, Program};
 use crate::scheduler::chaos;
 use crate::state::block::thread;
+use runtime_logic::accesses;
 
 const INT3: u8 = 0xcc;
 /// So many functions are looked for, and so many known; so many instructions of one are looked at.
@@ -214,7 +214,7 @@ fn put_back(address: u64, byte: &mut u8) {
 /// A place between these: each as likely as its weight says. No breakpoint stands there.
 pub fn draw_between(start: u64, end: u64) -> Option<u64> {
     let (mut drawn, mut sum, mut left) = (None, 0, INSTRUCTIONS_MAX);
-    let may_be_taken = accesses::each_place(start, end, &mut left, &mut |address, weight| {
+    let may_be_taken = accesses::each_place(&Program, start, end, &mut left, &mut |address, weight| {
         sum += u64::from(weight);
         if chaos::below(sum) < u64::from(weight) && !sites::is_near(address) {
             drawn = Some(address);

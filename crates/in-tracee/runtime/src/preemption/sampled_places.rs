@@ -18,9 +18,9 @@ use core::sync::atomic::Ordering;
 use lane_protocol::{FORCED_MAX, ForcedPlace, ForcedSwitch};
 
 use crate::code::{clocks, sites};
-use crate::ground::accesses::{self, Access, Change};
 use crate::ground::decode::Registers;
 use crate::ground::frame::RealFrame;
+use crate::ground::memory::Program;
 use crate::ground::owned::Owned;
 use crate::ground::registers::TRAP_FLAG;
 use crate::ground::{image_functions, memory};
@@ -30,6 +30,7 @@ use crate::preemption::{pause, pause_point};
 use crate::scheduler::strategy::strategy;
 use crate::scheduler::{chaos, encounters, forced, own_turn, patience};
 use crate::state::block::{process, session, thread};
+use runtime_logic::accesses::{self, Access, Change};
 
 const INT3: u8 = 0xcc;
 /// So many places at most are drawn from, and so many instructions looked at for them.
@@ -229,10 +230,10 @@ fn on_forced(state: &mut State, index: usize, context: &mut RealFrame) -> bool {
 /// The instruction names memory of its thread's own stack.
 fn touches_own(registers: &Registers) -> bool {
     let is_shared_access = matches!(
-        accesses::look(registers.rip),
+        accesses::look(&Program, registers.rip),
         Some((Access::Load | Access::Store | Access::Change | Access::Atomic, _))
     );
-    is_shared_access && accesses::shared_address(registers).is_none()
+    is_shared_access && accesses::shared_address(&Program, registers).is_none()
 }
 
 fn step_over(context: &mut RealFrame) {
@@ -282,7 +283,7 @@ fn preempt(context: &mut RealFrame) {
     thread().is_asked = true;
     pausing.is_aside = true;
     // A signal comes before an instruction or behind it.
-    pausing.change = if encounters::is_lone() { None } else { Change::begin(&registers) };
+    pausing.change = if encounters::is_lone() { None } else { Change::begin(&Program, &registers) };
     pausing.way_from_ns = now_ns();
     pause_point::lead_to(context, registers);
 }
@@ -358,7 +359,7 @@ impl State {
 
     fn collect_function(&mut self, start: u64, end: u64, left: &mut usize) {
         let before = (self.count, self.weight);
-        let may_be_taken = accesses::each_place(start, end, left, &mut |address, weight| {
+        let may_be_taken = accesses::each_place(&Program, start, end, left, &mut |address, weight| {
             if !sites::is_near(address) {
                 self.add(address, weight);
             }

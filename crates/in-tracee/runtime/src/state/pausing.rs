@@ -1,7 +1,7 @@
 //! The pause of a thread, and the probe of a process; see `preemption`.
 
-use crate::ground::accesses::Change;
 use crate::ground::decode::JUMP_BYTES;
+use runtime_logic::accesses::Change;
 
 /// State of pausing in a thread.
 #[repr(C)]

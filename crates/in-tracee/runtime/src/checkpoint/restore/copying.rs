@@ -11,11 +11,11 @@ use crate::checkpoint::restore::then::Then;
 use crate::checkpoint::take::increments::tracking;
 use crate::checkpoint::take::saved_pages::Found;
 use crate::checkpoint::take::{slots, store};
-use crate::ground::range_set::{Range, tidied};
 use crate::ground::{kernel, memory};
 use crate::log::lent;
 use crate::state::own_descriptors::open_high;
 use crate::state::report;
+use runtime_logic::range_set::{Range, tidied};
 
 const PAGE_BYTES: u64 = 4096;
 /// Pages that are looked at at a time.

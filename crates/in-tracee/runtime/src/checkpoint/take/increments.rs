@@ -30,8 +30,8 @@ use crate::checkpoint::resources::{mappings, postponed};
 use crate::checkpoint::take::saved_pages::{Found, PAGE_BYTES, of};
 use crate::checkpoint::take::slots;
 use crate::ground::kernel;
-use crate::ground::range_set::Range;
 use crate::state::block::{lane, session};
+use runtime_logic::range_set::Range;
 
 /// Shared pages that are saved each time.
 const SHARED_MAX: u64 = 256;

@@ -14,9 +14,9 @@ use lane_protocol::{DATA_START, THREAD_AREA_BYTES, THREADS_START};
 use crate::address_space::written_pages::Uffd;
 use crate::address_space::{page_tracker, written_pages as kernel_view};
 use crate::checkpoint::kept_memory::Protection;
-use crate::ground::range_set::{RANGES_MAX, Range};
 use crate::state::block::space;
 use crate::state::own_descriptors::{close, open_high};
+use runtime_logic::range_set::{RANGES_MAX, Range};
 
 /// The runtime's variables and its threads' memory.
 pub fn runtime_ranges() -> [Range; 2] {

@@ -9,8 +9,8 @@ use super::{OWN, PAGE_BYTES};
 use crate::checkpoint::kept_resources::{List, MAPPINGS_MAX, Names, PATH_BYTES};
 use crate::ground::maps::Mapping;
 use crate::ground::memory::in_region;
-use crate::ground::range_set::Range;
 use crate::ground::{kernel, proc_dir};
+use runtime_logic::range_set::Range;
 
 /// Mappings that one change may have made.
 const MADE_MAX: usize = 64;

@@ -9,8 +9,8 @@ use crate::checkpoint::kept_memory::{Increments, KnownIncrement};
 use crate::checkpoint::resources::lists;
 use crate::checkpoint::take::saved_pages::of;
 use crate::checkpoint::take::slots;
-use crate::ground::range_set::tidied;
 use crate::state::block::lane;
+use runtime_logic::range_set::tidied;
 
 impl Increments {
     pub(super) fn free(&mut self, index: usize) {

@@ -14,10 +14,10 @@ use crate::checkpoint::take::protection::for_each_writable;
 use crate::checkpoint::take::saved_pages::{PAGE_BYTES, of};
 use crate::checkpoint::take::slots;
 use crate::checkpoint::take::store::map_unforked;
-use crate::ground::range_set::Range;
 use crate::ground::{kernel, memory};
 use crate::state::block::{lane, space};
 use crate::state::own_descriptors::{close, open_high};
+use runtime_logic::range_set::Range;
 
 impl Increments {
     /// Pages that may be saved for the next checkpoint.

@@ -9,8 +9,9 @@
 
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 
-use crate::ground::decode::{self, Registers, value_of};
-use crate::ground::memory;
+use crate::Memory;
+use crate::decode::{self, value_of};
+use crate::registers::Registers;
 
 /// What an instruction does to memory that others may see.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,8 +29,8 @@ pub enum Access {
 }
 
 /// What the instruction at the address does, and where the next one is.
-pub fn look(address: u64) -> Option<(Access, u64)> {
-    let (code, instruction, _) = decode::decode(address)?;
+pub fn look(memory: &impl Memory, address: u64) -> Option<(Access, u64)> {
+    let (code, instruction, _) = decode::decode(memory, address)?;
     Some((access_of(&code, &instruction), instruction.next_ip()))
 }
 
@@ -37,12 +38,18 @@ pub fn look(address: u64) -> Option<(Access, u64)> {
 /// each is to be drawn; `left` is how many instructions may yet be looked at. False: none of them may be taken,
 /// as instructions of the floating-point unit are among them. Where the last of these was is lost with each
 /// trap on processors of AMD, and a program can look at it.
-pub fn each_place(start: u64, end: u64, left: &mut usize, each: &mut dyn FnMut(u64, u8)) -> bool {
+pub fn each_place(
+    memory: &impl Memory,
+    start: u64,
+    end: u64,
+    left: &mut usize,
+    each: &mut dyn FnMut(u64, u8),
+) -> bool {
     let (mut address, mut is_behind_load) = (start, false);
     while address < end && *left != 0 {
         *left -= 1;
-        let Some((code, instruction, _)) = decode::decode(address) else { return true };
-        if decode::uses_float_unit(address) {
+        let Some((code, instruction, _)) = decode::decode(memory, address) else { return true };
+        if decode::uses_float_unit(memory, address) {
             return false;
         }
         let (access, next) = (access_of(&code, &instruction), instruction.next_ip());
@@ -101,11 +108,11 @@ fn shared_access(instruction: &Instruction) -> Access {
 }
 
 /// The memory that the instruction at hand touches, unless it is its thread's own.
-pub fn shared_address(registers: &Registers) -> Option<u64> {
+pub fn shared_address(memory: &impl Memory, registers: &Registers) -> Option<u64> {
     /// What the thread's innermost functions have of its stack, and what is below.
     const STACK_BYTES: u64 = 64 << 10;
     const BELOW: u64 = 4096;
-    let (_, instruction, _) = decode::decode(registers.rip)?;
+    let (_, instruction, _) = decode::decode(memory, registers.rip)?;
     let address = decode::named_memory(&instruction, registers)?;
     let is_own = address.wrapping_sub(registers.rsp.wrapping_sub(BELOW)) < STACK_BYTES;
     (!is_own).then_some(address)
@@ -152,8 +159,8 @@ const OVERFLOW: u64 = 0x800;
 
 impl Change {
     /// Begins the instruction at hand, if it is such a one: reads.
-    pub fn begin(registers: &Registers) -> Option<Change> {
-        let (_, instruction, _) = decode::decode(registers.rip)?;
+    pub fn begin(memory: &impl Memory, registers: &Registers) -> Option<Change> {
+        let (_, instruction, _) = decode::decode(memory, registers.rip)?;
         if shared_access(&instruction) != Access::Change {
             return None;
         }
@@ -169,11 +176,11 @@ impl Change {
             (false, _) => instruction.try_immediate(1).ok()?,
         };
         let address = decode::named_memory(&instruction, registers)?;
-        let mut before = 0u64;
-        if !memory::copy(&raw mut before as u64, address, bytes) {
+        let mut before = [0u8; 8];
+        if !memory.read_into(address, &mut before[..bytes as usize]) {
             return None;
         }
-        let (result, mut flags) = compute(operation, bytes, before, operand);
+        let (result, mut flags) = compute(operation, bytes, u64::from_le_bytes(before), operand);
         if steps_by_one {
             flags = flags & !CARRY | registers.flags & CARRY;
         }
@@ -182,8 +189,8 @@ impl Change {
     }
 
     /// Ends it: writes, and leaves what it leaves in registers. False: it has to be begun again.
-    pub fn end(&self, registers: &mut Registers) -> bool {
-        let written = memory::copy(self.address, &raw const self.result as u64, self.bytes);
+    pub fn end(&self, memory: &impl Memory, registers: &mut Registers) -> bool {
+        let written = memory.write_from(self.address, &self.result.to_le_bytes()[..self.bytes as usize]);
         if written {
             (registers.rip, registers.flags) = (self.next, self.flags);
         }

@@ -130,8 +130,12 @@ impl RangeSet {
         true
     }
 
-    /// Takes these addresses out of sorted ranges.
+    /// Takes these addresses out of sorted ranges. A full set has no room for the second of two parts:
+    /// it forgets what lies behind.
     pub fn remove(&mut self, start: u64, end: u64) {
+        if start >= end {
+            return;
+        }
         let mut index = 0;
         while index < self.count {
             let range = self.ranges[index];
