@@ -47,7 +47,7 @@ impl Log {
     pub fn attach(&mut self, slot: u64) {
         let ring = ring();
         self.base = ring_address(slot);
-        self.position = if process().replaying {
+        self.position = if process().replays() {
             ring.tail.load(Ordering::Acquire)
         } else {
             ring.head.load(Ordering::Acquire)

@@ -118,10 +118,10 @@ fn real_action(signal: u32, flags: u64) -> Action {
     // Under the debugger the handlers themselves read memory that may not be there, or that
     // is watched; in replay, one that ends with an event prepares for the next, which may be
     // to try whether code can be written.
-    let faults = process().replaying && matches!(signal, SIGSEGV | SIGBUS);
-    let kept = if process().debugged || faults { SA_NODEFER } else { 0 };
+    let faults = process().replays() && matches!(signal, SIGSEGV | SIGBUS);
+    let kept = if process().has_agent() || faults { SA_NODEFER } else { 0 };
     // A trap of our own is dealt with before somebody asks for more.
-    let asking = if signal == SIGTRAP && !process().debugged { bit(ASKING) } else { 0 };
+    let asking = if signal == SIGTRAP && !process().has_agent() { bit(ASKING) } else { 0 };
     Action {
         handler: assembly::rv_entry_signal as *const () as u64,
         flags: SA_SIGINFO
@@ -336,7 +336,7 @@ fn note_interrupt(signal: u32, info: &Info) {
 pub fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
     let signals = &mut thread().signals;
     let action = process().actions().actions[(signal as usize).min(64)];
-    if process().replaying {
+    if process().replays() {
         if is_saved(signal) && action.handler == DEFAULT {
             die_of(signal);
         }
@@ -770,7 +770,7 @@ fn hand_over(registers: &mut Registers, signal: u32, info: &Info, saved_mask: u6
     let on_stack = action.flags & SA_ONSTACK != 0;
     if action.flags & SA_RESETHAND != 0 {
         process().actions().actions[signal as usize].handler = DEFAULT;
-        if !process().replaying {
+        if !process().replays() {
             install_wanted(signal, &Action { handler: DEFAULT, ..action });
         }
     }
@@ -797,7 +797,7 @@ fn hand_over(registers: &mut Registers, signal: u32, info: &Info, saved_mask: u6
         signals.mask |= bit(signal);
     }
     signals.mask &= !(bit(SIGKILL) | bit(SIGSTOP));
-    if !process().replaying {
+    if !process().replays() {
         set_real_mask(signals.mask);
     }
     true
@@ -811,7 +811,7 @@ pub fn sigreturn(registers: &mut Registers) -> Leave {
     match frame::restore(registers, &mut signals.stack) {
         Some(mask) => signals.mask = mask & !(bit(SIGKILL) | bit(SIGSTOP)),
         None => {
-            if process().replaying {
+            if process().replays() {
                 report::note_registers(registers);
                 report::leave(report_kind::FAULTED, SIGSEGV as i32, "");
             }
@@ -821,7 +821,7 @@ pub fn sigreturn(registers: &mut Registers) -> Leave {
     registers.rip = sites::translate(registers.rip);
     const TRAP_FLAG: u64 = 0x100;
     thread().swallow_step = u32::from(registers.flags & TRAP_FLAG != 0);
-    if !process().replaying {
+    if !process().replays() {
         set_real_mask(signals.mask);
         settle();
         refresh_pending();
@@ -850,7 +850,7 @@ pub fn sigaction(args: &[u64; 6]) -> i64 {
         };
         let action = Action { handler, flags, restorer, mask: mask & !(bit(SIGKILL) | bit(SIGSTOP)) };
         process().actions().actions[signal as usize] = action;
-        if !process().replaying {
+        if !process().replays() {
             signals.apply(signal, &action);
         }
     }
@@ -869,7 +869,7 @@ impl Actions {
     /// What execve left: ignored or default.
     fn learn(&mut self, signal: u32) {
         self.known |= bit(signal);
-        if process().replaying || bit(signal) & OURS != 0 {
+        if process().replays() || bit(signal) & OURS != 0 {
             return;
         }
         let mut action = Action::default();
@@ -1039,7 +1039,7 @@ pub fn clear_handlers() {
         let action = &mut process().actions().actions[signal as usize];
         if action.handler > IGNORE {
             *action = Action::default();
-            if !process().replaying {
+            if !process().replays() {
                 install_wanted(signal, &Action::default());
             }
         }
@@ -1065,7 +1065,7 @@ pub fn sigprocmask(args: &[u64; 6]) -> i64 {
             _ => return -i64::from(linux_abi::errno::EINVAL),
         } & !(bit(SIGKILL) | bit(SIGSTOP));
         signals.mask = mask;
-        if !process().replaying && mask != previous {
+        if !process().replays() && mask != previous {
             set_real_mask(mask);
             settle();
             refresh_pending();

@@ -21,7 +21,7 @@ use crate::state::block::{process, session};
 
 /// The program has mapped the file, or is about to.
 pub fn note_mapped(identity: [u64; 2]) {
-    if !process().replaying {
+    if !process().replays() {
         session().written_files.mark(identity);
     }
 }

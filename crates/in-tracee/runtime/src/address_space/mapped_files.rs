@@ -44,7 +44,7 @@ pub fn note(place: Place) {
 }
 
 fn tell_unless(fits: bool) {
-    if !fits && !process().replaying && !core::mem::replace(&mut space().mapped.has_told, true) {
+    if !fits && !process().replays() && !core::mem::replace(&mut space().mapped.has_told, true) {
         report::tell(
             "more than 65536 mappings of files: what write(2) changes in further ones is not recorded",
         );
@@ -64,7 +64,7 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool, only_shows:
         // process was copied is newer.
         let own = process();
         let others_are_newer = own.copied && !group_replay::are_wanted() && is_made(identity);
-        let brings = (own.debugged || own.copied) && !others_are_newer;
+        let brings = (own.has_agent() || own.copied) && !others_are_newer;
         let copy = copies[index];
         if alive || source == Source::Shared && brings {
             if !only_shows {
@@ -72,7 +72,7 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool, only_shows:
             }
             return Some(copy.fd);
         }
-        if shared && only_shows && !own.debugged && !own.copied && copy.shows_still(source) {
+        if shared && only_shows && !own.has_agent() && !own.copied && copy.shows_still(source) {
             return Some(copy.fd);
         }
         // Nothing shows it any more: the file has changed since, or the inode is

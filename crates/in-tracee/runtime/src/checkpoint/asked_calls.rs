@@ -40,8 +40,8 @@ pub fn is_call(number: u64) -> bool {
 /// Whether the program is being replayed; never logged.
 pub fn replaying_asked(registers: &mut Registers) -> bool {
     let asked = u64::from(registers.rax as u32) == REPLAYING;
-    if asked && (is_on() || process().replaying) {
-        registers.rax = u64::from(process().replaying);
+    if asked && (is_on() || process().replays()) {
+        registers.rax = u64::from(process().replays());
         return true;
     }
     false

@@ -78,7 +78,7 @@ pub fn agent_identity() -> Option<u64> {
 
 /// An image begins, or a process with the memory of another.
 pub fn begin() {
-    if !is_on() || process().replaying || process().slot != 0 {
+    if !is_on() || process().replays() || process().slot != 0 {
         return;
     }
     slots::forget_all();

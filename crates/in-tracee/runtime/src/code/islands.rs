@@ -128,7 +128,7 @@ fn take_near(address: u64, bytes: u64) -> Option<u64> {
 /// Maps and logs a new island within reach of the address. Replay has those that
 /// were recorded, and no others.
 fn add_island_near(address: u64) -> Option<()> {
-    if process().replaying || islands().count == ISLANDS {
+    if process().replays() || islands().count == ISLANDS {
         return None;
     }
     let near = map_of(address).map_or(address, |map| map.start);

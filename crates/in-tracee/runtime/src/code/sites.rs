@@ -205,7 +205,7 @@ fn cover(site: &mut Site, recipe: &Recipe, write: &dyn Fn(u64, &[u8]) -> bool) -
 pub fn code_mapped(map: CodeMap) {
     notices::code_changed();
     notices::code_mapped();
-    if process().replaying {
+    if process().replays() {
         // Recorded where it was needed, and needed here first.
         while let Some(word) = process().log.peek()
             && word as u8 == Kind::Island as u8
@@ -352,7 +352,7 @@ fn wait_for_recipes(file: u32) -> Option<&'static [Recipe]> {
     let kept = session().files.get(file as usize)?;
     loop {
         match kept.recipes_ready.load(Ordering::Acquire) {
-            0 if process().replaying || session().stop.load(Ordering::Acquire) != 0 => return None,
+            0 if process().replays() || session().stop.load(Ordering::Acquire) != 0 => return None,
             0 => kernel::futex_wait(&kept.recipes_ready, 0, WAIT_MS),
             1 => return recipes_of(file),
             // Analysed, but something in it may read time unseen.

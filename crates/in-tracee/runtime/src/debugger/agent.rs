@@ -37,9 +37,9 @@ pub const INTERRUPT: i32 = -79;
 /// A process begins: it may be the one that is debugged.
 pub fn begin_process() {
     let process = process();
-    let was_debugged = process.debugged;
-    process.debugged = session().debugged_lane == process.lane + 1;
-    if was_debugged && !process.debugged {
+    let was_debugged = process.has_agent();
+    process.mode.set_agent(session().debugged_lane == process.lane + 1);
+    if was_debugged && !process.has_agent() {
         // It is a child, in which nobody looks at breakpoints.
         breakpoints::hide();
     }

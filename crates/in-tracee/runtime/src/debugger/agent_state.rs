@@ -98,7 +98,7 @@ pub fn mailbox() -> &'static mut Agent {
 /// True if the process is debugged.
 #[inline]
 pub fn is_debugging() -> bool {
-    process().debugged
+    process().has_agent()
 }
 
 /// True while nothing but what is planted stops the program.

@@ -24,7 +24,7 @@ use crate::ground::owned::Owned;
 use crate::ground::registers::{Leave, Registers};
 use crate::log::effects::meaning;
 use crate::signals;
-use crate::state::block::{process, thread};
+use crate::state::block::{Mode, process, thread};
 use crate::state::call_state::Done;
 
 struct State {
@@ -56,8 +56,7 @@ pub fn make(command: &AgentCommand) -> i32 {
         take_over(range[0], range[1]);
     }
     let process = process();
-    process.branched = true;
-    process.replaying = false;
+    process.mode = Mode::Branch;
     // What is logged goes to the ring of our own, which nobody reads.
     process.log.broken = events::StopReason::Unsupported as u16;
     process.given_up.store(1, core::sync::atomic::Ordering::Relaxed);
@@ -102,7 +101,7 @@ pub fn from_end() -> bool {
 
 /// The debugger sets the registers of a branch that stands still.
 pub fn set_registers(context: &mut RealFrame, command: &AgentCommand) {
-    if !process().branched {
+    if !process().is_branch() {
         return;
     }
     let mut registers = context.registers();

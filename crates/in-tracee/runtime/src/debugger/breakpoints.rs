@@ -115,7 +115,7 @@ pub fn need_steps_since() -> bool {
 /// True if some are in memory of a replay that may become other code, so that the program
 /// has to be stepped.
 pub fn need_steps() -> bool {
-    process().replaying
+    process().replays()
         && agent_state::breakpoints().iter().any(|&address| {
             !islands::in_island(address)
                 && !sites::is_constant_code(address)

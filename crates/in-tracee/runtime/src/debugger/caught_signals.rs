@@ -28,7 +28,7 @@ fn own() -> &'static mut State {
 /// The handler of a signal is about to begin.
 pub fn note_delivery(signal: u32, info: &Info) {
     let own = own();
-    if process().debugged && (is_wanted(signal) || !is_wanted(own.next)) {
+    if process().has_agent() && (is_wanted(signal) || !is_wanted(own.next)) {
         (own.next, own.info) = (signal, *info);
     }
 }

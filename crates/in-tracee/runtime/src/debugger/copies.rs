@@ -86,7 +86,7 @@ unsafe extern "C" {
 /// A thread of the program ends. In a copy any may be the process's first, without which
 /// nobody could look at the process: that stays, as nobody's thread.
 pub fn stay_if_first() {
-    if process().debugged && process().replaying && thread().tid == process().pid {
+    if process().has_agent() && process().replays() && thread().tid == process().pid {
         signals::block_all();
         // SAFETY: nothing of this thread's stack is used any more.
         unsafe { rv_stay_behind(thread().alive.as_ptr() as u64) }
@@ -97,7 +97,7 @@ pub fn stay_if_first() {
 /// under the debugger in such a way that it can be copied.
 pub fn wait_standing(word: &AtomicU32, seen: u32) {
     let timeout = [1, 0];
-    let debugged = process().debugged && process().replaying;
+    let debugged = process().has_agent() && process().replays();
     // SAFETY: it returns as any function does, in a copy of the process too.
     unsafe { rv_wait_standing(word, seen, if debugged { core::ptr::null() } else { &raw const timeout }) }
 }
@@ -115,7 +115,7 @@ pub fn note_standing() {
 /// alone with its shared memory has had the turn from the first ticket on.
 pub fn would_share() -> bool {
     let process = process();
-    let goes_without_others = process.debugged && group_replay::are_wanted() && !process.in_parents_memory;
+    let goes_without_others = process.has_agent() && group_replay::are_wanted() && !process.in_parents_memory;
     process.in_group && (process.ticket != 0 || process.made_others) && !goes_without_others
 }
 

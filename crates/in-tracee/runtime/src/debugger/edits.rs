@@ -190,7 +190,7 @@ pub fn end_change(registers: &mut Registers, change: &Change) -> bool {
 
 /// True if the edit that comes next is one of the place where the program stands.
 pub fn is_due() -> bool {
-    process().replaying && next(0).is_some()
+    process().replays() && next(0).is_some()
 }
 
 /// The edit that comes next, if it is one with this flag, or without.

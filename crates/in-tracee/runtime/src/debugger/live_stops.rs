@@ -78,7 +78,7 @@ pub const ORDER_OF_DEBUGGER: u32 = u32::MAX;
 
 /// From here on nobody looks.
 pub fn release() {
-    process().debugged = false;
+    process().mode.set_agent(false);
     watchpoints::forget();
     state().mode = Mode::Running;
 }

@@ -29,7 +29,7 @@ pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
     stop.event = process().log.events;
     stop.steps = own.steps;
     stop.steps_known = u32::from(own.steps_known);
-    stop.cannot_copy = u32::from(copies::would_share() || !process().replaying && !process().branched);
+    stop.cannot_copy = u32::from(copies::would_share() || !process().replays() && !process().is_branch());
     stop.met_others = u64::from(process().met_others);
     stop.without_others = u64::from(process().in_group && group_replay::is_without_others());
     stop.shared_bytes = if stop.without_others == 0 { 0 } else { mapped_files::object_bytes() };
@@ -47,7 +47,7 @@ pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
     stop.vector_parts = vector_state().parts.map(|(offset, _)| offset);
     stop.boundary_count = own.boundaries;
     stop.boundaries = own.last_boundaries;
-    if process().replaying {
+    if process().replays() {
         copies::settle();
     }
     let registers = match context {
@@ -73,7 +73,7 @@ fn publish_threads(stop: &mut AgentStop, running: Option<Registers>) {
             continue;
         }
         if let Some(registers) = waiting_registers(other) {
-            let fs_base = if process().replaying { other.waiting.fs_base } else { other.fs_base };
+            let fs_base = if process().replays() { other.waiting.fs_base } else { other.fs_base };
             stop.threads[count] = entry_of(other, fs_base, registers);
             count += 1;
         }

@@ -110,7 +110,7 @@ pub fn is_copy(address: u64) -> bool {
 pub fn takes_steps(context: &mut RealFrame) -> bool {
     const STEPS_MIN: u64 = 16;
     // Signals of the kernel's may find a live program anywhere. Copies run with the runtime's gs.
-    if !process().replaying && !process().branched || crate::code::gs::is_shared() {
+    if !process().replays() && !process().is_branch() || crate::code::gs::is_shared() {
         return false;
     }
     let by_hand = core::mem::take(&mut running().by_hand);

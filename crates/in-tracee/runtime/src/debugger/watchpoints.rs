@@ -143,7 +143,7 @@ fn open(watch: &Watch, place: usize, signals: bool) -> i64 {
         nr::__NR_perf_event_open,
         [&raw const attributes as u64, 0, none, none, CLOSE_ON_EXEC, 0],
     );
-    if process().replaying || kernel::failed(fd) { fd } else { out_of_the_way(fd) }
+    if process().replays() || kernel::failed(fd) { fd } else { out_of_the_way(fd) }
 }
 
 /// A live program counts on the lowest free descriptor.

@@ -22,12 +22,12 @@ pub fn on_pause(mut registers: Registers) -> ! {
     registers.flags &= !RESUME_FLAG;
     thread().standing = crate::state::signal_state::Standing::Pause;
     thread().registers_at = &raw const registers as u64;
-    if process().replaying {
+    if process().replays() {
         thread().user_registers = &raw const registers as u64;
         replay(&mut registers);
         agent::leaving(&mut registers);
     } else {
-        if process().debugged {
+        if process().has_agent() {
             thread().user_registers = &raw const registers as u64;
         }
         record(&mut registers);
@@ -80,7 +80,7 @@ fn record(registers: &mut Registers) {
 /// Live: goes on from a pause that was logged and yielded at; the turn is back.
 pub fn go_on(mut registers: Registers) -> ! {
     registers.rip = sites::translate(registers.rip);
-    if process().replaying {
+    if process().replays() {
         spins::follow_again();
         follow_pause(&mut registers);
         if !crate::state::live::is_on() {
@@ -115,7 +115,7 @@ fn replay(registers: &mut Registers) {
 /// Replay: the process was killed behind the pause at hand, and others see what it stored until its next
 /// call, if it came to that with the turn.
 fn leaves_more() -> bool {
-    process().in_group && !process().debugged && !crate::state::live::is_on()
+    process().in_group && !process().has_agent() && !crate::state::live::is_on()
 }
 
 /// What the log says of a pause behind it.

@@ -18,7 +18,7 @@ use crate::syscalls::dispatch;
 /// Goes on from where the calling thread stands, in whichever mode the process is.
 pub fn resume() -> ! {
     let own = thread();
-    if process().replaying {
+    if process().replays() {
         // The thread of the last event is the only one that stands behind a pause to which no
         // turn event belongs yet. Others may have got the turn before they come here.
         let was_last = process().logged_thread == own.index as u32;
@@ -30,7 +30,7 @@ pub fn resume() -> ! {
             turn::wait_to_run();
         }
     }
-    if !process().replaying {
+    if !process().replays() {
         // A replay, in which nobody gives the turn, has led it here; it waits for the turn now.
         note();
         debugging::let_first_come(own.index);
@@ -39,7 +39,7 @@ pub fn resume() -> ! {
         // It takes the turn by itself.
         threads::begin_here();
     }
-    if !process().replaying {
+    if !process().replays() {
         match own.standing {
             Standing::Pause => holding::take_at_pause(),
             _ => holding::take(),
@@ -76,7 +76,7 @@ pub fn resume() -> ! {
 fn go_on_boarded() -> ! {
     let mut registers = thread().fault_registers;
     registers.rip = crate::code::sites::translate(registers.rip);
-    if process().replaying {
+    if process().replays() {
         code_changes::follow();
         pause_point::arm_if_next();
     }

@@ -96,7 +96,7 @@ fn handle(signal: u32, info: &mut Info, context: &mut RealFrame) {
     if signal == ASKING && on_asking(info, context, inside) {
         return;
     }
-    if process().debugged && translate::is_copy(rip) && code > 0 && translate::on_fault(context) {
+    if process().has_agent() && translate::is_copy(rip) && code > 0 && translate::on_fault(context) {
         return;
     }
     if signal == SIGTRAP && STEPS.contains(&code) && thread().pausing.stepping {
@@ -109,7 +109,7 @@ fn handle(signal: u32, info: &mut Info, context: &mut RealFrame) {
     if trapped {
         return;
     }
-    let replaying = process().replaying;
+    let replaying = process().replays();
     if replaying && signal == SIGTRAP && (probe::on_step(context) || probe::on_trap(context)) {
         return;
     }
@@ -119,7 +119,7 @@ fn handle(signal: u32, info: &mut Info, context: &mut RealFrame) {
     if replaying && (probe::on_fault(context) || probe::on_interior(signal, context)) {
         return;
     }
-    if process().debugged && displaced::on_fault(signal, context) {
+    if process().has_agent() && displaced::on_fault(signal, context) {
         return;
     }
     let synchronous = code > 0 && bit(signal) & FAULTS != 0;
@@ -152,7 +152,9 @@ fn handle(signal: u32, info: &mut Info, context: &mut RealFrame) {
 fn on_asking(info: &Info, context: &mut RealFrame, inside: bool) -> bool {
     const SI_TIMER: i32 = -2;
     match (info[1] & 0xffff_ffff) as i32 {
-        agent::INTERRUPT if process().debugged && translate::is_copy(context.rip) => translate::interrupt(),
+        agent::INTERRUPT if process().has_agent() && translate::is_copy(context.rip) => {
+            translate::interrupt()
+        }
         agent::INTERRUPT => agent::on_interrupt(context, inside),
         SI_TIMER => on_own_timer(context, inside, info[3]),
         code @ (patience::ASKED | patience::ASKED_GENTLY | STOP_CODE) => on_asked(context, inside, code),
@@ -197,7 +199,7 @@ fn on_asked_for_turn(context: &mut RealFrame, inside: bool, code: i32) {
 fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
     let thread = thread();
     let [error, _, address] = context.fault_words(thread.signals.last_fault);
-    let ends_file = signal == SIGSEGV && process().replaying && file_ends::is_awaited(address);
+    let ends_file = signal == SIGSEGV && process().replays() && file_ends::is_awaited(address);
     let signal = if ends_file { SIGBUS } else { signal };
     let gave_back = signal == SIGSEGV && crate::code::withheld::on_fault(error, address);
     if gave_back || instructions::emulate(signal, context) {
@@ -257,16 +259,16 @@ pub unsafe extern "C" fn on_fault() -> ! {
     if !handled {
         caught_signals::note_death(&info);
     }
-    if process().branched && (!handled || agent_state::breakpoints().contains(&registers.rip)) {
+    if process().is_branch() && (!handled || agent_state::breakpoints().contains(&registers.rip)) {
         crate::debugger::branch::on_fault(&registers, signal);
     }
-    if !handled && !process().replaying {
+    if !handled && !process().replays() {
         crate::checkpoint::restore::debugging::stop_at_fault(&registers, signal);
         crate::checkpoint::restore::crash::before_crash(signal);
         deaths::let_go_if_seen();
     }
     let flags = if handled { 0 } else { FATAL };
-    if process().replaying {
+    if process().replays() {
         info = replay_fault(&registers, signal, handled);
     } else {
         let log = &mut process().log;
@@ -277,7 +279,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
         log.end();
     }
     if handled && deliver(&mut registers, signal, &info) {
-        if process().replaying {
+        if process().replays() {
             pause_point::arm_if_next();
         }
         agent::leaving(&mut registers);
@@ -285,7 +287,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
         unsafe { assembly::rv_resume(&registers) }
     }
     deaths::leave_blocks();
-    if process().replaying {
+    if process().replays() {
         report::note_registers(&registers);
         report::leave(report_kind::FAULTED, signal as i32, "");
     }

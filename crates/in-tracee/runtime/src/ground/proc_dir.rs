@@ -27,7 +27,7 @@ fn dir() -> &'static AtomicI32 {
 
 /// The root may change from here on.
 pub fn keep() {
-    if process().replaying || dir().load(Ordering::Relaxed) != 0 {
+    if process().replays() || dir().load(Ordering::Relaxed) != 0 {
         return;
     }
     let flags = u64::from(nr::O_PATH | nr::O_DIRECTORY | nr::O_CLOEXEC);

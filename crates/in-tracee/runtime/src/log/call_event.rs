@@ -74,7 +74,7 @@ pub fn recorded_result(registers: &Registers) -> i64 {
 
 /// Answers with an error, without asking the kernel.
 pub fn refuse(registers: &Registers, number: u64, args: &[u64; 6], count: usize, error: u32) -> Done {
-    if process().replaying {
+    if process().replays() {
         return replayed(registers);
     }
     begin_call(number, args, count, -i64::from(error), events::REFUSED);

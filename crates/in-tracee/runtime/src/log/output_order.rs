@@ -80,7 +80,8 @@ pub fn show(output: &Output, pieces: &mut dyn FnMut(usize) -> Option<(u64, u64)>
         // Under the debugger the same is done many times, and shown once; what goes ahead of all
         // that the debugger shows does not show it.
         let is_new = !group_replay::is_scout()
-            && (!process().debugged || session.output_order.fetch_max(order + 1, Ordering::AcqRel) <= order);
+            && (!process().has_agent()
+                || session.output_order.fetch_max(order + 1, Ordering::AcqRel) <= order);
         if process().lane == session.shown_lane && is_new {
             write_pieces(output, pieces);
         }

@@ -179,7 +179,7 @@ pub fn on_asked_gently(context: &mut RealFrame) {
 /// by itself whether it does. Who gave it the turn may wait for its processor, and not ask yet.
 pub fn watch_again() {
     let pausing = &mut thread().pausing;
-    if threads_spin() && !chaos::is_on() && !pausing.timer.armed && !process().debugged {
+    if threads_spin() && !chaos::is_on() && !pausing.timer.armed && !process().has_agent() {
         pausing.watching = Watching::SpinSoon;
         if !set_timer(SPIN_NS) {
             thread().pausing.watching = Watching::Nothing;
@@ -396,7 +396,7 @@ fn pause_near(context: &mut RealFrame) {
         return;
     }
     if let Some(bytes) = decode::repeated_bytes(context.rip) {
-        if process().debugged {
+        if process().has_agent() {
             set_timer(WATCH_NS);
             return;
         }
@@ -413,7 +413,8 @@ fn pause_near(context: &mut RealFrame) {
         false => pause_place::is_replaced_alone(context.rip),
     };
     // The debugger's breakpoints are in the way of steps.
-    let good = alone && !pausing.search.wanders() || context.rip == pausing.search.goal || process().debugged;
+    let good =
+        alone && !pausing.search.wanders() || context.rip == pausing.search.goal || process().has_agent();
     if !good && !decode::shows_flags(&code) && pausing.search.goes_on(context.rip) {
         pausing.stepping = true;
         context.flags |= TRAP_FLAG;

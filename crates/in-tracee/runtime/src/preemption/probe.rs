@@ -76,7 +76,7 @@ pub fn plant() {
     probe.last_range = 0;
     counters::begin();
     probe.stub = 0;
-    if process().debugged {
+    if process().has_agent() {
         probe.lifted = true;
         return;
     }
@@ -142,7 +142,7 @@ fn body_at(address: u64, run: &Run, stub: u64) -> Body {
         let is_seen = is_fixed || probe.guard.is_to_close();
         alike && is_seen && reaches_from(stub, body.start, body.instructions())
     };
-    let may_stop_inside = process().debugged || live::is_on();
+    let may_stop_inside = process().has_agent() || live::is_on();
     let body = if may_stop_inside { None } else { Body::of_loop(address, run) };
     body.filter(is_right).unwrap_or_else(|| Body::of_run(address, run))
 }

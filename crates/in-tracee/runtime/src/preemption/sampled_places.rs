@@ -113,7 +113,7 @@ pub fn at_boundary() {
     let wanted = strategy().places.min(PLACES);
     let is_over = own().is_ready && own().weight == 0 && !own().has_lifted();
     let meets_nobody = patience::is_alone() && !encounters::signals_may_come();
-    if wanted == 0 || is_over || process().debugged || session().live != 0 || meets_nobody {
+    if wanted == 0 || is_over || process().has_agent() || session().live != 0 || meets_nobody {
         return;
     }
     let state = own();

@@ -65,7 +65,7 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, w
     lanes::map_lane(0, segment, control_fd);
     let process = process();
     process.threads = 1;
-    process.replaying = replaying;
+    process.mode.set_replay(replaying);
     process.segment = segment;
     process.control_fd = control_fd;
     process.slot = 0;
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, w
     process.log.attach(0);
     process.log.populate();
     vector_saves::measure();
-    if process.replaying {
+    if process.replays() {
         // One supervisor, many ends: what happens to us is its own affair.
         if what == beginning::IMAGE {
             seccomp::begin_anew();

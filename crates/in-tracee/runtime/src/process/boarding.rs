@@ -397,7 +397,7 @@ fn go_on() -> ! {
     turn::begin_thread();
     signals::use_own_stack();
     crate::code::interception::intercept();
-    if process().replaying {
+    if process().replays() {
         clocks::follow_traps();
         kernel::set_fs_base(own.fs_base);
         frame::load_vectors_from(signal_stack(own.index));

@@ -34,7 +34,7 @@ pub fn begin_child(apart: bool) -> bool {
     own.outer_pid = own.pid;
     let (parent_space, parents_apart) = (own.pid_space, core::mem::take(&mut own.children_apart));
     let apart = apart || parents_apart;
-    if !own.replaying && (apart || parent_space != 0) {
+    if !own.replays() && (apart || parent_space != 0) {
         // Whether the supervisor can be seen is not known yet.
         own.pid_space = UNKNOWN_SPACE;
         let outer_pid = identify(own.segment).unwrap_or(0);

@@ -103,7 +103,7 @@ pub fn clone3(registers: &mut Registers, args: &[u64; 6]) -> Done {
     const PAGE_BYTES: u64 = 4096;
     let [address, bytes, ..] = *args;
     let number = u64::from(nr::__NR_clone3);
-    if process().replaying
+    if process().replays()
         && let Some(word) = process().log.peek()
         && (word >> 8) as u8 & events::REFUSED != 0
     {
@@ -153,7 +153,7 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     if is_thread {
         return threads::create(registers, number, count, request);
     }
-    if process().replaying {
+    if process().replays() {
         return replay_fork(registers, request);
     }
     if flags & u64::from(nr::CLONE_FS) != 0 {
@@ -442,7 +442,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     own.log.broken = broken;
     own.log.events = 0;
     crate::debugger::agent::begin_process();
-    if own.replaying && own.debugged && !beginning.shares {
+    if own.replays() && own.has_agent() && !beginning.shares {
         // It is stopped, and copied: not in memory that is the parent's.
         leave_parents_memory();
     }
@@ -461,7 +461,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     } else {
         turn::begin_process();
     }
-    if own.replaying {
+    if own.replays() {
         // Else it would go on for ever, if it computes, where replay is killed.
         kernel::end_with_parent();
         let Some(word) = own.log.peek() else { report::log_ended() };
@@ -668,7 +668,7 @@ pub fn map_own_lane(slot: u64) {
 pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
     let at = number == u64::from(nr::__NR_execveat);
     let count = if at { 5 } else { 3 };
-    if process().replaying {
+    if process().replays() {
         // A successful exec is a birth, seen before we come here.
         return crate::log::call_event::replayed(registers);
     }

@@ -30,7 +30,7 @@ use crate::{lab, signals};
 
 /// clone with CLONE_THREAD.
 pub fn create(registers: &mut Registers, number: u64, count: usize, request: &CloneRequest) -> Done {
-    if process().replaying {
+    if process().replays() {
         return replay_create(registers, request);
     }
     let Some(index) = find_free_thread() else {
@@ -134,13 +134,13 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     block.fault_info[..3].copy_from_slice(&[request.flags, request.tls, settid]);
     block.alive.store(1, Ordering::Release);
     process.threads += 1;
-    if !process.replaying {
+    if !process.replays() {
         // A signal must not find the child before it can take it.
         signals::set_real_mask(!0);
     }
     let ours = CHILD_SETTID | SETTLS | PARENT_SETTID | PIDFD;
     let real = request.flags & !ours | CHILD_CLEARTID;
-    let real = if process.replaying { real } else { real | request.flags & PIDFD };
+    let real = if process.replays() { real } else { real | request.flags & PIDFD };
     let alive = block.alive.as_ptr() as u64;
     block.standing = signal_state::Standing::Beginning;
     if live::is_on() {
@@ -149,7 +149,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     let lab_slot = lab::reserve();
     block.lab_slot = lab_slot.unwrap_or_default();
     let identity = thread_identity(process.lane, index as u32);
-    if !process.replaying {
+    if !process.replays() {
         forced::expect(identity);
     }
     let result = match live::goes_again().then(|| seats::adopt(wanted as i32, block)) {
@@ -164,7 +164,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
         block.tid = result as i32;
     }
     lab::born(lab_slot, result, request.flags);
-    if !process.replaying {
+    if !process.replays() {
         signals::set_real_mask(mask);
     }
     if kernel::failed(result) {
@@ -208,7 +208,7 @@ unsafe extern "C" fn begin(block: *mut Thread) -> ! {
 pub fn begin_here() -> ! {
     let settid = thread().fault_info[2];
     let mut registers = thread().fault_registers;
-    if process().replaying {
+    if process().replays() {
         thread().user_registers = &raw const thread().fault_registers as u64;
         turn::wait_to_run();
         turn::follow();
@@ -251,7 +251,7 @@ pub fn exit(registers: &Registers, args: &[u64; 6]) -> ! {
 pub fn end(registers: &Registers, code: u64, begin: &dyn Fn()) -> ! {
     let own = thread();
     let process = process();
-    let replaying = process.replaying;
+    let replaying = process.replays();
     if replaying {
         crate::log::call_event::consume(registers);
     } else {
@@ -319,7 +319,7 @@ pub fn end_others() {
 /// set_tid_address(2): the kernel has another word of the thread's.
 pub fn set_tid_address(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
     thread().clear_tid = args[0];
-    if process().replaying {
+    if process().replays() {
         return crate::log::call_event::replayed(registers);
     }
     let tid = i64::from(thread().tid);

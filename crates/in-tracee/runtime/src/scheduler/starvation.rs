@@ -100,7 +100,7 @@ pub fn goes_aside() -> bool {
     let bearable = IDLE_TURNS << (idle.strikes.load(Ordering::Relaxed) / STRIKES_PER_DOUBLING);
     let bears = idle.in_a_row.load(Ordering::Relaxed) < bearable
         && idle.at_boundaries.fetch_add(1, Ordering::Relaxed) < BOUNDARIES_MAX;
-    if bears || process().debugged || session().live != 0 {
+    if bears || process().has_agent() || session().live != 0 {
         return false;
     }
     if idle.tries.fetch_add(1, Ordering::Relaxed) >= TRIES_MAX {
@@ -118,7 +118,7 @@ pub fn goes_aside_by_chance() -> bool {
     let (pausing, now_ns) = (&mut thread().pausing, kernel::monotonic_ns());
     let is_over = pausing.asides >= FREE_ASIDES && now_ns < ASIDE_AGAIN_NS.load(Ordering::Relaxed);
     let meets_nobody = patience::is_alone() && !encounters::signals_may_come();
-    if meets_nobody || is_over || chaos::debt_ns() != 0 || process().debugged || session().live != 0 {
+    if meets_nobody || is_over || chaos::debt_ns() != 0 || process().has_agent() || session().live != 0 {
         return false;
     }
     let steps = 1 + chaos::below(STEPS_LEAST << chaos::below(strategy().aside_doublings));

@@ -49,7 +49,7 @@ pub fn begin_process_in_group() {
     process.logged_thread = thread().index as u32;
     process.running_thread.store(process.logged_thread, Ordering::Relaxed);
     begin_thread();
-    if process.replaying {
+    if process.replays() {
         follow_events(true);
     } else {
         // The ticket at hand is the maker's.
@@ -72,7 +72,7 @@ pub fn begin_thread() {
 /// From now on others may run: the calling thread has the turn.
 pub fn begin_sharing() {
     let process = process();
-    if process.shares_turn || process.replaying {
+    if process.shares_turn || process.replays() {
         return;
     }
     process.shares_turn = true;
@@ -111,7 +111,7 @@ fn move_to(number: u32) {
 /// From now on other processes may run, too: the log says which turn it is.
 pub fn begin_group() {
     let process = process();
-    if process.in_group || process.replaying {
+    if process.in_group || process.replays() {
         return;
     }
     begin_sharing();
@@ -423,7 +423,7 @@ fn pass_to(index: u32) {
 pub fn wait_to_run() {
     let own = thread();
     let runs = || process().running_thread.load(Ordering::SeqCst) == own.index as u32;
-    if process().debugged {
+    if process().has_agent() {
         kept_registers::note_waiting();
     } else if !crate::state::live::is_on() && !process().met_others {
         // Else it would take the processor from other processes, which have something to do.
@@ -435,7 +435,7 @@ pub fn wait_to_run() {
         if process().ending_others.load(Ordering::SeqCst) != 0 {
             notices::image_is_over();
         }
-        if crate::state::live::is_on() && !process().replaying {
+        if crate::state::live::is_on() && !process().replays() {
             // The log ended with another thread.
             notices::thread_goes_on();
         }

@@ -15,7 +15,7 @@ pub fn leave_group() {
         return;
     }
     process.in_group = false;
-    if process.replaying {
+    if process.replays() {
         return tickets::leave();
     }
     turn::give();

@@ -4,6 +4,7 @@
 //! threads have memory of their own, mapped when they are made. A child of vfork, in its
 //! parent's memory, takes a free thread and process block, and shares the address space's.
 
+mod mode;
 mod space;
 
 mod pages;
@@ -20,6 +21,7 @@ pub use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
 use crate::state::log_end::Log;
 use crate::state::signal_state::{Actions, Signals};
+pub use mode::Mode;
 pub use pages::populate;
 pub use space::Space;
 
@@ -143,17 +145,13 @@ pub mod thread_status {
 /// State of a process.
 #[repr(C)]
 pub struct Process {
-    pub replaying: bool,
-    /// The debugger's agent has it; only with `replaying`.
-    pub debugged: bool,
+    pub mode: Mode,
     /// It is a copy of another process, see `copies`, or was made by one.
     pub copied: bool,
     /// Replay: other processes were made that may have its memory.
     pub made_others: bool,
     /// Replay: other processes take the turns of its group, or did. They are there once.
     pub met_others: bool,
-    /// It has left its log and goes on by itself; only with `debugged`. See `branch`.
-    pub branched: bool,
     /// Others may run the program's code: the turn counts.
     pub shares_turn: bool,
     /// Other processes have the same turn.
@@ -258,7 +256,7 @@ impl Process {
 
     /// Replay: header of the event at hand; 0 when recording.
     pub fn log_word(&mut self) -> u64 {
-        if self.replaying { self.log.peek().unwrap_or(0) } else { 0 }
+        if self.replays() { self.log.peek().unwrap_or(0) } else { 0 }
     }
 }
 

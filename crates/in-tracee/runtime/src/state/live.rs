@@ -1,6 +1,6 @@
 //! Whether processes of this session can go back in time.
 
-use crate::state::block::{process, session};
+use crate::state::block::{Mode, process, session};
 
 /// True if processes of this session can go back.
 #[inline]
@@ -11,11 +11,11 @@ pub fn is_on() -> bool {
 /// True while the process does again what it did.
 #[inline]
 pub fn goes_again() -> bool {
-    is_on() && process().replaying
+    is_on() && process().replays()
 }
 
 /// True for a process in the present that the debugger looks at.
 pub fn is_debugged() -> bool {
     let process = process();
-    process.debugged && !process.replaying && !process.branched
+    process.mode == Mode::Watched
 }

@@ -71,7 +71,7 @@ pub fn log_ended() -> ! {
 
 /// Something is wrong with us or with the trace.
 pub fn fail(text: &str) -> ! {
-    if process().replaying {
+    if process().replays() {
         stand(report_kind::FAILED, 0, text)
     }
     die(text)

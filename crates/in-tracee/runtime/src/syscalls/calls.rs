@@ -143,7 +143,7 @@ fn is_only_thread() -> bool {
 
 /// Makes a call on what is the process's own; others have the turn meanwhile if they want it.
 pub fn make_aside(call: impl FnOnce() -> i64) -> i64 {
-    if process().replaying || !is_only_thread() || !is_worth_giving() {
+    if process().replays() || !is_only_thread() || !is_worth_giving() {
         return call();
     }
     turn::give();

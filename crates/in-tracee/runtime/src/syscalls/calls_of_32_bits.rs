@@ -146,7 +146,7 @@ fn perform(call: &mut Registers) {
 fn leave(registers: &mut Registers) {
     const TEXT: &str = "it makes a system call of 32-bit programs (int 0x80)";
     let process = process();
-    let ends = match process.replaying {
+    let ends = match process.replays() {
         true => process.log.peek().is_none_or(|word| word as u8 == Kind::Stop as u8),
         false => session().interception != Interception::Seccomp as u32,
     };
@@ -155,7 +155,7 @@ fn leave(registers: &mut Registers) {
         return;
     }
     let argument = core::mem::replace(&mut registers.rcx, registers.rip);
-    if process.replaying {
+    if process.replays() {
         // SAFETY: the registers are ours, and stay.
         unsafe { on_call(registers) };
     } else {

@@ -26,7 +26,7 @@ use crate::syscalls::specials::plain;
 /// by replay, in order.
 #[inline]
 pub fn output(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    if process().replaying {
+    if process().replays() {
         return replay_output(registers, number, args);
     }
     let class = descriptor_classes::class_of(args[0]);
@@ -120,7 +120,7 @@ fn replay_output(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
 /// Data that moves inside the kernel never passes us. Towards the recorded
 /// standard output it is refused, and programs fall back to read and write.
 pub fn kernel_copy(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    if process().replaying {
+    if process().replays() {
         return replayed(registers);
     }
     let target = match number as u32 {
@@ -157,7 +157,7 @@ pub fn close_range(registers: &Registers, number: u64, args: &[u64; 6], model: &
     descriptor_classes::forget_range(first, last);
     page_tracker::yield_descriptor(first, last);
     outsider_signs::yield_descriptors(first, last);
-    if process().replaying || !ours.iter().any(|own| (first..=last).contains(own)) {
+    if process().replays() || !ours.iter().any(|own| (first..=last).contains(own)) {
         return plain(registers, number, args, model);
     }
     // Around the descriptors that are ours.
@@ -180,7 +180,7 @@ pub fn dup_to(registers: &Registers, number: u64, args: &[u64; 6], model: &'stat
     if is_ours(args[0]) {
         return refuse(registers, number, args, model.len(), errno::EBADF);
     }
-    if args[1] as u32 as i32 == process().control_fd && !process().replaying {
+    if args[1] as u32 as i32 == process().control_fd && !process().replays() {
         move_control_fd();
     }
     let done = plain(registers, number, args, model);
@@ -196,7 +196,7 @@ pub fn dup_to(registers: &Registers, number: u64, args: &[u64; 6], model: &'stat
 /// /proc/self/fd, and let them be closed by the next execve, are told that it will be so: the new
 /// image would have nothing to map the runtime from.
 pub fn set_flags(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    if !process().replaying && is_ours(args[0]) {
+    if !process().replays() && is_ours(args[0]) {
         log_call(number, args, model, 0, 0, &Before::default(), 0);
         return Done::Result(0);
     }
@@ -214,7 +214,7 @@ pub fn asked(registers: &Registers, number: u64, args: &[u64; 6], model: &'stati
         nr::__NR_statx => has_no_path(args[2]),
         _ => true,
     };
-    if is_asked && !process().replaying && is_ours(args[0]) {
+    if is_asked && !process().replays() && is_ours(args[0]) {
         return refuse(registers, number, args, model.len(), errno::EBADF);
     }
     plain(registers, number, args, model)

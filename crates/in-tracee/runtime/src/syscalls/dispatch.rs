@@ -44,7 +44,7 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     }
     let given_up = process().given_up.load(Ordering::Acquire);
     if given_up != 0 {
-        return if process().branched {
+        return if process().is_branch() {
             branch::call(registers, specials::perform)
         } else {
             detach::follow(registers)
@@ -53,19 +53,19 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     let trapped = core::mem::take(&mut thread.trapped) != 0;
     if trapped {
         let site = registers.rcx.wrapping_sub(2);
-        match process().debugged && process().replaying {
+        match process().has_agent() && process().replays() {
             true => breakpoints::on_trapped_call(site),
             false => sites::on_trap(site),
         }
         // The bytes behind the site may be a part of its jump by now.
         registers.rip = sites::translate(registers.rip);
     }
-    let leave = if process().replaying {
+    let leave = if process().replays() {
         thread.user_registers = registers as *const Registers as u64;
         let number = registers.rax as u32;
         let leave = replay_call(registers);
         crate::preemption::pause_point::arm_if_next();
-        if process().debugged {
+        if process().has_agent() {
             if !trapped {
                 sites::note_jump_taken();
             }
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
             return leave_debugged(registers, leave);
         }
         leave
-    } else if process().debugged {
+    } else if process().has_agent() {
         record_debugged(registers)
     } else {
         let begun = direct_calls::begin_at_once(registers);
@@ -134,7 +134,7 @@ fn record_call(registers: &mut Registers, way: Way) -> Leave {
     // The kernel looks at the lower half of the number only.
     let nr = u64::from(registers.rax as u32);
     let args = registers.args();
-    if process().debugged {
+    if process().has_agent() {
         debugging::stop_before_call(registers, &args);
     }
     if !in_lab::is_on() && let_others_run(nr) {

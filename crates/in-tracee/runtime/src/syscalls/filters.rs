@@ -92,7 +92,7 @@ fn set(
     count: usize,
     filter: Option<(u64, u64)>,
 ) -> Done {
-    if !process().replaying {
+    if !process().replays() {
         let result = match filter {
             None if thread().filters.newest != 0 => EINVAL,
             None => 0,

@@ -41,7 +41,7 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
         registers.rip = behind;
         spins::pass(site.address, registers)
     } else {
-        let yields = process().shares_turn && !process().replaying && !in_lab::is_on();
+        let yields = process().shares_turn && !process().replays() && !in_lab::is_on();
         let yielded = yields && yield_by_turns(instruction, registers);
         perform(instruction, site.instruction(), registers);
         yielded
@@ -50,13 +50,13 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
     registers.rip = if yielded { sites::translate(behind) } else { behind };
     // A spin says where signals come, any other instruction is such a place itself: one that reads
     // the time in a loop is seldom found elsewhere.
-    if yielded || instruction != Instruction::Spin && !process().branched {
+    if yielded || instruction != Instruction::Spin && !process().is_branch() {
         spins::deliver(registers);
     }
-    if process().replaying {
+    if process().replays() {
         pause_point::arm_if_next();
         agent::leaving(registers);
-    } else if process().branched {
+    } else if process().is_branch() {
         agent::leaving(registers);
     } else {
         // Behind all that frames show of the flags.
@@ -121,7 +121,7 @@ pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
         (SIGILL, [0x0f, 0x0b, ..]) => match sites::find(context.rip) {
             Some(site) if site_kind::is_spin(site.kind) && site.is_stopped() => {
                 spins::pass_by_trap(site, context);
-                if process().replaying {
+                if process().replays() {
                     pause_point::arm_if_next();
                 }
                 agent::on_emulated(context);
@@ -151,14 +151,14 @@ pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
     perform(instruction, &code[..bytes], &mut registers);
     let address = registers.rip;
     registers.rip += bytes as u64;
-    if process().replaying && sites::cover_again_at(address) {
+    if process().replays() && sites::cover_again_at(address) {
         registers.rip = sites::translate(registers.rip);
     }
     context.set_registers(&registers);
     if spins::deliver_behind_trap(context) {
         return true;
     }
-    if process().replaying {
+    if process().replays() {
         pause_point::arm_if_next();
     }
     agent::on_emulated(context);
@@ -231,7 +231,7 @@ fn is_replayed() -> bool {
     if crate::state::live::goes_again() && process().log.peek().is_none() {
         crate::checkpoint::restore::rollback::enter_present();
     }
-    process().replaying
+    process().replays()
 }
 
 fn replay(instruction: Instruction, inputs: &[u64; 2], registers: &Registers) -> [u64; 5] {

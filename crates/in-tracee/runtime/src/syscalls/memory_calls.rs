@@ -85,7 +85,7 @@ impl Mapped {
 pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
     let [address, bytes, protection, flags, fd, offset] = *args;
     let anonymous = flags & u64::from(nr::MAP_ANONYMOUS) != 0;
-    if process().replaying {
+    if process().replays() {
         return replay_mmap(registers, args, anonymous);
     }
     let number = u64::from(nr::__NR_mmap);
@@ -291,7 +291,7 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
     let identity = [ANONYMOUS, process().log.events];
     if anonymous
         && is_shared
-        && (process().debugged || group_replay::are_wanted())
+        && (process().has_agent() || group_replay::are_wanted())
         && mapped_files::object_of_memory(identity, pages(bytes)).is_some()
     {
         reference = Some((LOGGED_CONTENT, 0, identity));
@@ -401,7 +401,7 @@ pub fn replay_parts(registers: &Registers, follow: &mut dyn FnMut(u64, u64, u64)
 pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
     let [address, bytes, ..] = *args;
     let number = u64::from(nr::__NR_munmap);
-    if process().replaying && recorded_result(registers) != 0 {
+    if process().replays() && recorded_result(registers) != 0 {
         // Refused then (bad arguments, sealed memory): what is around the region and islands is several
         // calls, of which the first may have been made.
         return Done::Result(replay_parts(registers, &mut |start, bytes, _| {
@@ -415,7 +415,7 @@ pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
     if result == 0 {
         unmapped(address, bytes);
     }
-    if process().replaying {
+    if process().replays() {
         same(registers, recorded_result(registers), result);
         return Done::Result(consume(registers));
     }
@@ -444,7 +444,7 @@ pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
     let nr = u64::from(nr::__NR_mprotect) as u32;
     let protect =
         |start: u64, bytes: u64, protection: u64| kernel::call(nr, [start, bytes, protection, 0, 0, 0]);
-    if process().replaying && recorded_result(registers) != 0 {
+    if process().replays() && recorded_result(registers) != 0 {
         return Done::Result(replay_parts(registers, &mut |start, bytes, _| {
             withheld::give_back_if_met(start, bytes);
             protect(start, bytes, protection & !TO_THE_END);
@@ -460,7 +460,7 @@ pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
     if result == 0 {
         protected(address, bytes, protection);
     }
-    if process().replaying {
+    if process().replays() {
         same(registers, recorded_result(registers), result);
         return Done::Result(consume(registers));
     }
@@ -509,7 +509,7 @@ pub fn brk(registers: &Registers, args: &[u64; 6]) -> Done {
         displaced::make_room(old_end.min(new_end), old_end.abs_diff(new_end));
         let possible = if new_end > old_end {
             let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED_NOREPLACE;
-            let recorded_refusal = process().replaying && recorded_result(registers) as u64 != wanted;
+            let recorded_refusal = process().replays() && recorded_result(registers) as u64 != wanted;
             !recorded_refusal && kernel::mmap(old_end, new_end - old_end, 3, flags, -1, 0) as u64 == old_end
         } else {
             new_end == old_end || kernel::munmap(new_end, old_end - new_end) == 0
@@ -520,7 +520,7 @@ pub fn brk(registers: &Registers, args: &[u64; 6]) -> Done {
         }
     }
     let result = space.break_now as i64;
-    if process().replaying {
+    if process().replays() {
         same(registers, recorded_result(registers), result);
         return Done::Result(consume(registers));
     }
@@ -540,10 +540,10 @@ pub fn madvise(registers: &Registers, args: &[u64; 6], model: &'static [Arg]) ->
     if drops_content(advice) {
         tracking::lose_memory(address, bytes);
     }
-    if process().replaying {
+    if process().replays() {
         let recorded = recorded_result(registers);
         // The debugger's copies have all memory.
-        let follows = changes_content(advice) || changes_children(advice) && !process().debugged;
+        let follows = changes_content(advice) || changes_children(advice) && !process().has_agent();
         if kernel::failed(recorded) {
             return Done::Result(replay_parts(registers, &mut |start, bytes, _| {
                 if follows {

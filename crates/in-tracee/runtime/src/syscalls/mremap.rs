@@ -32,7 +32,7 @@ pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
     let [old, old_bytes, new_bytes, flags, target, _] = *args;
     let bad = in_region(old, old_bytes) || (flags & FIXED != 0 && in_region(target, new_bytes));
     withheld::give_back_if_met(old, old_bytes);
-    if !process().replaying {
+    if !process().replays() {
         page_tracker::release(old, pages(old_bytes));
         map_changes::note(old, old_bytes);
         let is_put = flags & FIXED != 0 && !bad;

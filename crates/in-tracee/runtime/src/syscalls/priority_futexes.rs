@@ -28,7 +28,7 @@ const REALTIME: u32 = 0x100;
 
 /// Performs one of the commands.
 pub fn perform(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    if process().replaying {
+    if process().replays() {
         return call_event::replayed(registers);
     }
     let [word, operation, ..] = *args;

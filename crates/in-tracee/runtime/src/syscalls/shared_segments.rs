@@ -28,7 +28,7 @@ pub fn shmat(registers: &mut Registers, args: &[u64; 6]) -> Done {
     let number = u64::from(nr::__NR_shmat);
     const SHM_RDONLY: u64 = 0o10000;
     let identity = identity_of(args[0]);
-    if process().replaying {
+    if process().replays() {
         let recorded = recorded_result(registers);
         if !kernel::failed(recorded) {
             let Some(word) = process().log.peek() else { report::log_ended() };
@@ -96,7 +96,7 @@ fn shared_segment(id: u64) -> Option<(u64, u64)> {
 pub fn shmdt(registers: &Registers, args: &[u64; 6]) -> Done {
     let space = space();
     let range = space.shared[..space.shared_count].iter().find(|range| range.start == args[0]).copied();
-    if process().replaying {
+    if process().replays() {
         if recorded_result(registers) == 0
             && let Some(range) = range
         {

@@ -113,7 +113,7 @@ pub fn plain_as(
     real: &[u64; 6],
     model: &'static [Arg],
 ) -> Done {
-    if process().replaying {
+    if process().replays() {
         return replayed(registers);
     }
     let before = effects::before(model, args);
@@ -135,7 +135,7 @@ pub fn own(
     result: i64,
     written: &[(u64, u64)],
 ) -> Done {
-    if process().replaying {
+    if process().replays() {
         let Done::Result(recorded) = replayed(registers) else {
             return Done::Result(result);
         };
@@ -154,11 +154,11 @@ pub fn own(
 
 fn sigreturn(registers: &mut Registers) -> Done {
     let word = process().log_word();
-    if process().replaying {
+    if process().replays() {
         let _ = replayed(registers);
     }
     let leave = signals::sigreturn(registers);
-    if process().replaying {
+    if process().replays() {
         if (word >> 8) as u8 & events::SIGNAL_FOLLOWS != 0 {
             signals::replay_at_return(registers);
         }
@@ -208,7 +208,7 @@ fn masked_wait(registers: &Registers, number: u64, args: &[u64; 6], model: &'sta
     let word = process().log_word();
     signals::begin_masked_wait(wanted);
     let done = plain_as(registers, number, args, &real, model);
-    let follows = match process().replaying {
+    let follows = match process().replays() {
         true => (word >> 8) as u8 & events::SIGNAL_FOLLOWS != 0,
         false => process().log.follows,
     };
@@ -220,7 +220,7 @@ fn masked_wait(registers: &Registers, number: u64, args: &[u64; 6], model: &'sta
 
 /// Some blocked signals wait with the runtime: they are pending too.
 fn sigpending(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    if process().replaying {
+    if process().replays() {
         return replayed(registers);
     }
     let result = kernel::call(number as u32, *args);
@@ -236,7 +236,7 @@ fn sigpending(registers: &Registers, number: u64, args: &[u64; 6], model: &'stat
 
 /// Takes a signal that waits with the runtime, or waits in the kernel.
 fn sigtimedwait(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    if process().replaying || args[3] != 8 {
+    if process().replays() || args[3] != 8 {
         return plain(registers, number, args, model);
     }
     let set = memory::read::<u64>(args[0]);
@@ -283,7 +283,7 @@ fn with_set(args: &[u64; 6], place: usize, set: Option<&u64>) -> [u64; 6] {
 
 /// A stack grows in replay as far as it did when recording.
 fn rlimit(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    if !process().replaying {
+    if !process().replays() {
         return plain(registers, number, args, model);
     }
     let (pid, resource, new) = match number as u32 {
@@ -417,7 +417,7 @@ pub fn is_filtered() -> bool {
 
 /// process_vm_readv writes to our memory, process_vm_writev to another's, which may be recorded too.
 fn process_vm(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    if process().replaying || number as u32 == nr::__NR_process_vm_readv {
+    if process().replays() || number as u32 == nr::__NR_process_vm_readv {
         return plain(registers, number, args, model);
     }
     if foreign_memory::meets_region(args) {
@@ -449,7 +449,7 @@ pub fn set_robust_list(registers: &Registers, number: u64, args: &[u64; 6], mode
 pub fn change(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     let done = plain(registers, number, args, model);
     let ids_stay = number as u32 == nr::__NR_unshare && args[0] & u64::from(nr::CLONE_NEWPID) == 0;
-    if !process().replaying && !ids_stay && matches!(done, Done::Result(0)) {
+    if !process().replays() && !ids_stay && matches!(done, Done::Result(0)) {
         process().children_apart = true;
         lane().children_apart.store(1, Ordering::Relaxed);
     }

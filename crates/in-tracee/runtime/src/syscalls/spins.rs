@@ -46,7 +46,7 @@ pub const GIVES: u32 = u32::MAX - 1;
 /// the turn, or signals are to be delivered.
 pub fn pass(address: u64, registers: &Registers) -> bool {
     let Some(passes) = count() else { return false };
-    if process().replaying {
+    if process().replays() {
         return follow(address, passes, registers);
     }
     core::hint::spin_loop();
@@ -61,7 +61,7 @@ pub fn pass(address: u64, registers: &Registers) -> bool {
 /// Delivers the signals that wait where `pass` said so; the registers lead to where the program
 /// goes on.
 pub fn deliver(registers: &mut Registers) {
-    if !process().replaying {
+    if !process().replays() {
         if thread().pending != 0 {
             signals::deliver_at_return(registers);
         }
@@ -73,7 +73,7 @@ pub fn deliver(registers: &mut Registers) {
 /// The same where a trap led here: it goes on behind the instruction.
 pub fn pass_by_trap(site: &mut Site, context: &mut RealFrame) {
     let mut registers = context.registers();
-    let replaying = process().replaying;
+    let replaying = process().replays();
     if replaying {
         sites::cover_again_stopped(site);
     }
@@ -106,8 +106,8 @@ fn leave_handler(context: &mut RealFrame, registers: &Registers, rest: [u64; 3])
 /// An instruction that trapped, and that is no such place, was performed; the handler's registers lead
 /// behind it. Signals come there as where a jump leads to it: true if they do, once the handler is left.
 pub fn deliver_behind_trap(context: &mut RealFrame) -> bool {
-    let comes = if process().replaying { call_event::is_next() } else { deliverable::has_deliverable() };
-    let delivers = comes && session().live == 0 && !process().branched;
+    let comes = if process().replays() { call_event::is_next() } else { deliverable::has_deliverable() };
+    let delivers = comes && session().live == 0 && !process().is_branch();
     if delivers {
         let registers = context.registers();
         leave_handler(context, &registers, [0, 0, ONLY_DELIVERS]);
@@ -118,7 +118,7 @@ pub fn deliver_behind_trap(context: &mut RealFrame) -> bool {
 /// A thread that was led here by a trap stops, or stopped here.
 pub fn stop_after_trap(mut registers: Registers) -> ! {
     let [address, passes, gives_or_followed, ..] = thread().fault_info;
-    let replaying = process().replaying;
+    let replaying = process().replays();
     match (replaying, gives_or_followed) {
         // The instruction was such a place by itself.
         (_, ONLY_DELIVERS) => {}
@@ -143,7 +143,7 @@ pub fn stop_after_trap(mut registers: Registers) -> ! {
 /// How often threads came to such places since the last event; `None` where nobody counts.
 fn count() -> Option<u64> {
     let process = process();
-    if process.log.broken != 0 || process.branched {
+    if process.log.broken != 0 || process.is_branch() {
         return None;
     }
     let spins = &mut process.spins;

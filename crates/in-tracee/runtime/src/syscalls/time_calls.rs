@@ -59,7 +59,7 @@ pub fn perform(
     first: u64,
     parts: &[(u64, usize, u64)],
 ) -> Done {
-    if process().replaying {
+    if process().replays() {
         return replayed(registers);
     }
     if process().shares_turn {
@@ -90,7 +90,7 @@ pub fn perform(
 
 /// time(2): the answer is the result, too.
 pub fn perform_time(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
-    if process().replaying {
+    if process().replays() {
         return replayed(registers);
     }
     let mut answer = [0u64; 4];

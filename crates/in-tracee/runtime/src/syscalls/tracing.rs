@@ -55,7 +55,7 @@ const WORDS: usize = 27;
 
 /// ptrace(2).
 pub fn ptrace(registers: &mut Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    if process().replaying {
+    if process().replays() {
         return call_event::replayed(registers);
     }
     let [what, pid, address, data, ..] = *args;

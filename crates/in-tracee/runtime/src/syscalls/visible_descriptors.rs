@@ -21,7 +21,7 @@ use crate::syscalls::descriptors::is_ours;
 
 /// getdents64.
 pub fn list(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
-    if process().replaying {
+    if process().replays() {
         return replayed(registers);
     }
     // What the kernel wrote, of which less may be shown.

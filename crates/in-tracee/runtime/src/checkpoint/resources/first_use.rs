@@ -34,7 +34,7 @@ pub fn note_offsets() {
 pub fn wait() {
     if !crate::state::live::is_on()
         || process().slot != 0
-        || process().replaying
+        || process().replays()
         || !crate::checkpoint::area::lane_takes_part()
     {
         return;

@@ -93,7 +93,7 @@ fn obey(kind: u32, argument: u64) -> i64 {
     if kind == command::FOLLOW {
         return together::follow();
     }
-    if process().replaying {
+    if process().replays() {
         // What is being done again is short: the answer is to come once more.
         return crate::ground::kernel::error(errno::EBUSY);
     }

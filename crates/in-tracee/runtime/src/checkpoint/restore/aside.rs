@@ -24,7 +24,7 @@ const MREMAP_FIXED: u64 = 2;
 /// says that it cannot be. One that goes back on its way to the present keeps what lies there: it
 /// is of the present still.
 pub fn put() -> Result<(), i64> {
-    if process().replaying {
+    if process().replays() {
         return Ok(());
     }
     leave();

@@ -245,7 +245,7 @@ fn arrive(slot: &Checkpoint, undo: Option<i64>, limit: &[u64; 2]) -> Arrived {
     process.taking.store(0, Ordering::SeqCst);
     let position = slot.position.load(Ordering::Relaxed);
     let events = slot.events.load(Ordering::Relaxed);
-    process.replaying = way == Way::Replay;
+    process.mode.set_replay(way == Way::Replay);
     process.log.go_to(position, events, way == Way::Replay);
     process.running_thread.store(process.logged_thread, Ordering::SeqCst);
     descriptor_classes::forget_classes();
@@ -392,7 +392,7 @@ pub fn enter_present() {
     }
     aside::take_back();
     mappings::forget_now();
-    process.replaying = false;
+    process.mode.set_replay(false);
     if together {
         undertaking::leave_replay();
         holding::begin_again();

@@ -68,7 +68,7 @@ fn take_up(block: &mut Thread) -> ! {
     if block.robust_list[0] != 0 {
         kernel::call(nr::__NR_set_robust_list, [block.robust_list[0], block.robust_list[1], 0, 0, 0, 0]);
     }
-    if !process().replaying {
+    if !process().replays() {
         signals::restore_pending(&crate::checkpoint::area::area().pending);
     }
     crate::checkpoint::area::area().arrived.fetch_add(1, Ordering::SeqCst);

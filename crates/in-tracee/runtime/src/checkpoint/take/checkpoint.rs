@@ -253,7 +253,7 @@ pub fn drop_future(position: u64, keep: u32) {
 
 /// The process ends: its shadows end with it.
 pub fn end_all() {
-    if !crate::checkpoint::area::has_area() || process().slot != 0 || process().replaying {
+    if !crate::checkpoint::area::has_area() || process().slot != 0 || process().replays() {
         return;
     }
     for slot in all().iter().filter(|slot| is_taken(slot)) {

@@ -218,7 +218,7 @@ pub fn sit_down_all() {
 pub fn stop_asked() -> bool {
     crate::state::live::is_on()
         && process().slot == 0
-        && !process().replaying
+        && !process().replays()
         && crate::checkpoint::area::lane_takes_part()
         && area().parking.load(Ordering::Relaxed) != 0
 }

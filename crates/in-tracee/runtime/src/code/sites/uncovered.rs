@@ -19,7 +19,7 @@ const STOPS_BEFORE_COVERING: u8 = 4;
 /// Replay: a pause was recorded at this address, where the program's own code
 /// has to stand.
 pub fn uncover(address: u64) {
-    give_back_code(address, !process().debugged && !live::is_on());
+    give_back_code(address, !process().has_agent() && !live::is_on());
 }
 
 /// The program's code becomes another one at this address.
@@ -40,7 +40,7 @@ fn give_back_code(address: u64, for_a_while: bool) {
         restore(site);
         if reads_outside && write_code(site.address, &UD2) {
             (site.state, site.stops, site.comes_back) = (SiteState::Stopped, 0, for_a_while);
-        } else if !reads_outside && (for_a_while || process().debugged) {
+        } else if !reads_outside && (for_a_while || process().has_agent()) {
             (site.state, site.hits) = (SiteState::Uncovered, 0);
         }
     }

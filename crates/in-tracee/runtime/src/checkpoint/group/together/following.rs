@@ -25,7 +25,7 @@ pub fn follow() -> i64 {
     let together = together();
     let round = together.step.load(Ordering::SeqCst) >> step::BITS;
     let number = together.number.load(Ordering::SeqCst);
-    let is_able = !process().replaying && process().given_up.load(Ordering::Acquire) == 0;
+    let is_able = !process().replays() && process().given_up.load(Ordering::Acquire) == 0;
     match together.task.load(Ordering::SeqCst) {
         task::CHECKPOINT => follow_checkpoint(round, number),
         task::DISCARD => {
@@ -92,7 +92,7 @@ fn follow_checkpoint(round: u32, number: u32) {
         _ => checkpoint_origin::TOGETHER,
     };
     let group = Group { number, others: together().followers.load(Ordering::SeqCst) };
-    let id = if process().replaying { error(errno::EBUSY) } else { checkpoint::take_one(origin, group) };
+    let id = if process().replays() { error(errno::EBUSY) } else { checkpoint::take_one(origin, group) };
     say(round, id.min(0));
     if wait(round, step::DO) != step::DONE && !kernel::failed(id) {
         checkpoint::discard_one(id as u64);
