@@ -366,10 +366,10 @@ fn bytes_of_chunk(raw: &[u8], wanted: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use events::header;
+    use events::Header;
 
     fn event(number: u16) -> Vec<u8> {
-        [header(Kind::Syscall, 0, number, 16).to_le_bytes(), u64::from(number).to_le_bytes()].concat()
+        [Header::new(Kind::Syscall, 0, number, 16).to_le_bytes(), u64::from(number).to_le_bytes()].concat()
     }
 
     #[test]

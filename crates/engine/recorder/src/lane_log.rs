@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use events::{Event, Kind, StopReason, Tag};
+use events::{Event, Header, Kind, StopReason, Tag};
 use injector::{Lane, PidFd, Segment, SessionMemory};
 use lane_protocol::{lane_state, request};
 use trace_store::LaneEnd;
@@ -165,8 +165,8 @@ impl LaneLog {
         // What is left in the ring was fed: it is no news of the process, which writes no more.
         lane.go_to(self.raw_bytes);
         injector::kill_process(self.pid, libc::SIGKILL);
-        let expected = Kind::from_byte(report.expected_header as u8);
-        let code = report.expected_header >> 16 & 0xffff;
+        let header = Header(report.expected_header);
+        let (expected, code) = (header.kind(), header.code());
         Some(format!(
             "process {} was ended: it did something else than before when it went back and did it again (event {}, expected {expected:?} {code} with {:x?}, got {} with {:x?} at {:x}{})",
             self.pid,
@@ -409,22 +409,22 @@ fn reason_text(code: u16) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use events::{BLOB_HEADER_BYTES, HEADER_BYTES, header, padded};
+    use events::{BLOB_HEADER_BYTES, HEADER_BYTES, Header, padded};
 
     fn log() -> LaneLog {
         LaneLog::new(Segment::FIRST, 0, 0)
     }
 
     fn exit_event(code: u64) -> Vec<u8> {
-        [header(Kind::Exit, 0, 0, 16).to_le_bytes(), code.to_le_bytes()].concat()
+        [Header::new(Kind::Exit, 0, 0, 16).to_le_bytes(), code.to_le_bytes()].concat()
     }
 
     #[test]
     fn events_are_counted_and_the_exit_is_the_end() {
         let mut log = log();
-        log.buffer.extend(header(Kind::Syscall, 0, 39, 16).to_le_bytes());
+        log.buffer.extend(Header::new(Kind::Syscall, 0, 39, 16).to_le_bytes());
         log.buffer.extend(7u64.to_le_bytes());
-        log.buffer.extend(header(Kind::Data, 0, 0, 8).to_le_bytes());
+        log.buffer.extend(Header::new(Kind::Data, 0, 0, 8).to_le_bytes());
         log.buffer.extend(exit_event(3));
         assert_eq!(log.walk(0), None);
         assert_eq!((log.events, log.end), (2, Some(LaneEnd::Exited(3))));
@@ -435,7 +435,7 @@ mod tests {
         let text = b"it made a thread (clone)";
         let len_bytes = HEADER_BYTES + BLOB_HEADER_BYTES + padded(text.len());
         let mut bytes =
-            header(Kind::Stop, 0, StopReason::Thread as u16, len_bytes as u32).to_le_bytes().to_vec();
+            Header::new(Kind::Stop, 0, StopReason::Thread as u16, len_bytes as u32).to_le_bytes().to_vec();
         bytes.extend(0u64.to_le_bytes());
         bytes.extend((text.len() as u32).to_le_bytes());
         bytes.extend((Tag::Text as u32).to_le_bytes());

@@ -1,13 +1,12 @@
 //! Events in the bytes of a log: how long each is, and which end of its lane it means.
 
-use events::{Event, HEADER_BYTES, Kind};
+use events::{Event, HEADER_BYTES, Header, Kind};
 use trace_store::LaneEnd;
 
 /// Kind and length of the event at the start; `None` if it is none, or not whole.
 pub(crate) fn measure(bytes: &[u8]) -> Option<(Kind, usize)> {
-    let head = u64::from_le_bytes(bytes.get(..HEADER_BYTES)?.try_into().ok()?);
-    let len_bytes = (head >> 32) as usize;
-    let kind = Kind::from_byte(head as u8)?;
+    let header = Header::read(bytes)?;
+    let (len_bytes, kind) = (header.bytes() as usize, header.kind()?);
     let fits = len_bytes >= HEADER_BYTES && len_bytes.is_multiple_of(8) && len_bytes <= bytes.len();
     fits.then_some((kind, len_bytes))
 }

@@ -132,10 +132,10 @@ fn duration_ns(writer: &TraceWriter, started_unix_ns: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use events::header;
+    use events::Header;
 
     fn event(kind: Kind, flags: u8, code: u64) -> Vec<u8> {
-        [header(kind, flags, 0, 16).to_le_bytes(), code.to_le_bytes()].concat()
+        [Header::new(kind, flags, 0, 16).to_le_bytes(), code.to_le_bytes()].concat()
     }
 
     #[test]

@@ -354,13 +354,13 @@ fn bytes_sent(call: &Call) -> i64 {
 mod tests {
     use super::*;
     use crate::numbers::{CLOSE, CLOSE_RANGE, DUP, FCNTL, MSG_PEEK};
-    use events::{BLOB_HEADER_BYTES, HEADER_BYTES, Kind, Tag, header, padded};
+    use events::{BLOB_HEADER_BYTES, HEADER_BYTES, Header, Kind, Tag, padded};
 
     fn call(number: u16, result: i64, args: &[u64], memory: Option<(u64, &[u8])>) -> Vec<u8> {
         let blob = memory.map_or(0, |(_, bytes)| BLOB_HEADER_BYTES + padded(bytes.len()));
         let len_bytes = HEADER_BYTES + 8 + 8 * args.len() + blob;
         let mut event =
-            header(Kind::Syscall, args.len() as u8, number, len_bytes as u32).to_le_bytes().to_vec();
+            Header::new(Kind::Syscall, args.len() as u8, number, len_bytes as u32).to_le_bytes().to_vec();
         event.extend(result.to_le_bytes());
         args.iter().for_each(|arg| event.extend(arg.to_le_bytes()));
         if let Some((address, bytes)) = memory {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use events::{ARG_COUNT_MASK, IN_PLACE, Instruction, Kind, pause_word};
+use events::{ARG_COUNT_MASK, Header, IN_PLACE, Instruction, Kind, pause_word};
 use injector::ReportCopy;
 use lane_protocol::{GOT_FAULT, report_kind};
 use syscall_model::{Row, row};
@@ -115,8 +115,9 @@ pub(crate) fn expected(head: u64, words: &[u64]) -> String {
     if head == 0 {
         return String::new();
     }
-    let (flags, code) = ((head >> 8) as u8, (head >> 16) as u16);
-    match Kind::from_byte(head as u8) {
+    let header = Header(head);
+    let (flags, code) = (header.flags(), header.code());
+    match header.kind() {
         Some(Kind::Syscall) => {
             let count = (flags & ARG_COUNT_MASK).min(6) as usize;
             let (args, result) = match flags & IN_PLACE != 0 {

@@ -1,6 +1,6 @@
 //! One lane's log on its way from the trace into the ring.
 
-use events::{DecodeError, Event, HEADER_BYTES, Tag};
+use events::{DecodeError, Event, HEADER_BYTES, Header, Tag};
 use injector::{Lane, RingDamaged, Segment};
 use lane_protocol::RING_BYTES;
 use trace_store::{LaneReader, StoreError};
@@ -130,9 +130,8 @@ fn whole_events(bytes: &[u8], space_bytes: usize) -> Result<usize, FeedError> {
     let bad = |len_bytes: usize| FeedError::BadEvents(DecodeError::BadLength(len_bytes as u32));
     let mut at = 0;
     while at < bytes.len() {
-        let head = bytes.get(at..at + HEADER_BYTES).ok_or_else(|| bad(bytes.len() - at))?;
-        let head = u64::from_le_bytes(head.try_into().map_err(|_| bad(bytes.len() - at))?);
-        let len_bytes = (head >> 32) as usize;
+        let header = Header::read(&bytes[at..]).ok_or_else(|| bad(bytes.len() - at))?;
+        let len_bytes = header.bytes() as usize;
         if len_bytes < HEADER_BYTES || len_bytes > bytes.len() - at || !len_bytes.is_multiple_of(8) {
             return Err(bad(len_bytes));
         }
@@ -147,13 +146,13 @@ fn whole_events(bytes: &[u8], space_bytes: usize) -> Result<usize, FeedError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use events::{Kind, header};
+    use events::{Header, Kind};
 
     #[test]
     fn only_whole_events_are_taken() {
         let mut bytes = Vec::new();
         for len_bytes in [16u32, 24, 16] {
-            bytes.extend(header(Kind::Syscall, 0, 39, len_bytes).to_le_bytes());
+            bytes.extend(Header::new(Kind::Syscall, 0, 39, len_bytes).to_le_bytes());
             bytes.resize(bytes.len() + len_bytes as usize - HEADER_BYTES, 0);
         }
         for (space, expected) in [(0, 0), (15, 0), (16, 16), (39, 16), (40, 40), (56, 56), (100, 56)] {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use events::real::{Note, OP_WORDS, READ};
-use events::{BLOB_HEADER_BYTES, HEADER_BYTES, Kind, MORE, Tag, header, padded};
+use events::{BLOB_HEADER_BYTES, HEADER_BYTES, Header, Kind, MORE, Tag, padded};
 use lane_protocol::RealStreams;
 
 /// Something that a process does at the end of a call: see [`events::real`].
@@ -55,16 +55,16 @@ impl Additions {
         }
         let mut out = Vec::with_capacity(chunk.len());
         let mut at = 0;
-        while let Some(head) = head_at(chunk, at) {
-            let len_bytes = (head >> 32) as usize;
+        while let Some(head) = chunk.get(at..).and_then(Header::read) {
+            let len_bytes = head.bytes() as usize;
             let Some(event) = chunk.get(at..at + len_bytes).filter(|event| event.len() >= HEADER_BYTES)
             else {
                 break;
             };
             at += len_bytes;
-            let kind = Kind::from_byte(head as u8);
+            let kind = head.kind();
             self.begun += u64::from(kind != Some(Kind::Data));
-            let goes_on = (head >> 8) as u8 & MORE != 0;
+            let goes_on = head.flags() & MORE != 0;
             let ops = match kind {
                 Some(Kind::Syscall | Kind::Data) if !goes_on => {
                     self.ops.remove(&(self.begun.saturating_sub(1)))
@@ -74,7 +74,7 @@ impl Additions {
             match ops {
                 None => out.extend_from_slice(event),
                 Some(ops) => {
-                    out.extend((head | u64::from(MORE) << 8).to_le_bytes());
+                    out.extend(head.with(MORE).to_le_bytes());
                     out.extend_from_slice(&event[HEADER_BYTES..]);
                     for (index, op) in ops.iter().enumerate() {
                         put(&mut out, op, index + 1 < ops.len());
@@ -88,16 +88,12 @@ impl Additions {
     }
 }
 
-fn head_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at + HEADER_BYTES)?.try_into().ok()?))
-}
-
 /// A data event with one operation.
 fn put(out: &mut Vec<u8>, op: &RealOp, goes_on: bool) {
     let bytes = OP_WORDS * 8 + op.text.len();
     let len_bytes = HEADER_BYTES + BLOB_HEADER_BYTES + padded(bytes);
     let end = out.len() + len_bytes;
-    out.extend(header(Kind::Data, if goes_on { MORE } else { 0 }, 0, len_bytes as u32).to_le_bytes());
+    out.extend(Header::new(Kind::Data, if goes_on { MORE } else { 0 }, 0, len_bytes as u32).to_le_bytes());
     out.extend(0u64.to_le_bytes());
     out.extend((bytes as u64 | (Tag::Real as u64) << 32).to_le_bytes());
     out.extend(op.words.iter().flat_map(|word| word.to_le_bytes()));
@@ -109,7 +105,9 @@ fn put(out: &mut Vec<u8>, op: &RealOp, goes_on: bool) {
 pub(crate) fn notes(folder: &Path) -> Vec<Note> {
     const NOTE_BYTES: usize = 40;
     let bytes = std::fs::read(folder.join("real")).unwrap_or_default();
-    let word = |note: &[u8], index: usize| head_at(note, index * 8).unwrap_or(0);
+    let word = |note: &[u8], index: usize| {
+        note.get(8 * index..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u64::from_le_bytes(*word))
+    };
     let notes = bytes.chunks_exact(NOTE_BYTES);
     notes.map(|note| Note::from_words(std::array::from_fn(|index| word(note, index)))).collect()
 }
@@ -124,7 +122,7 @@ mod tests {
         let mut chunk = Vec::new();
         for (kind, flags) in [(Kind::Exit, 0), (Kind::Syscall, MORE), (Kind::Data, 0), (Kind::Syscall, 0)] {
             let body_bytes = if kind == Kind::Data { 0 } else { 8 };
-            chunk.extend(header(kind, flags, 1, (HEADER_BYTES + body_bytes) as u32).to_le_bytes());
+            chunk.extend(Header::new(kind, flags, 1, (HEADER_BYTES + body_bytes) as u32).to_le_bytes());
             chunk.resize(chunk.len() + body_bytes, 0);
         }
         let op = |number: u64| RealOp { words: [number; OP_WORDS], text: b"/x\0".to_vec() };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use events::{HEADER_BYTES, Kind, MORE};
+use events::{HEADER_BYTES, Header, Kind, MORE};
 use timeline::{Position, Timeline};
 
 /// Events that `log` lists at a time.
@@ -27,13 +27,12 @@ pub(crate) fn for_each(timeline: &Timeline, act: &mut dyn FnMut(&Shown)) -> Resu
     let mut goes_on = false;
     while reader.next_chunk(&mut chunk).map_err(|error| error.to_string())?.is_some() {
         let mut at = 0;
-        while let Some(head) = chunk.get(at..at + HEADER_BYTES) {
-            let word = head.iter().rev().fold(0u64, |word, &byte| word << 8 | u64::from(byte));
-            let bytes = (word >> 32) as usize;
-            let Some(kind) = Kind::from_byte(word as u8).filter(|_| bytes >= HEADER_BYTES) else {
+        while let Some(header) = chunk.get(at..).and_then(Header::read) {
+            let bytes = header.bytes() as usize;
+            let Some(kind) = header.kind().filter(|_| bytes >= HEADER_BYTES) else {
                 return Err(format!("event {index} is none"));
             };
-            let code = (word >> 16) as u16;
+            let code = header.code();
             if kind == Kind::Turn {
                 thread = code;
             }
@@ -41,7 +40,7 @@ pub(crate) fn for_each(timeline: &Timeline, act: &mut dyn FnMut(&Shown)) -> Resu
                 act(&Shown { index, thread, kind, code });
                 index += 1;
             }
-            goes_on = (word >> 8) as u8 & MORE != 0;
+            goes_on = header.flags() & MORE != 0;
             at += bytes;
         }
     }

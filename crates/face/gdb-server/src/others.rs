@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use events::{HEADER_BYTES, Kind, MORE, TICKET};
+use events::{HEADER_BYTES, Header, Kind, MORE, TICKET};
 use timeline::Timeline;
 use trace_store::{StoreError, TraceReader};
 
@@ -75,8 +75,9 @@ fn for_each_turn(
             Some(u64::from_le_bytes(bytes.try_into().ok()?))
         };
         let mut at = 0;
-        while let Some(head) = word(at).filter(|head| (head >> 32) as usize >= HEADER_BYTES) {
-            let (kind, flags) = (Kind::from_byte(head as u8), (head >> 8) as u8);
+        while let Some(header) = word(at).map(Header).filter(|header| header.bytes() as usize >= HEADER_BYTES)
+        {
+            let (kind, flags) = (header.kind(), header.flags());
             if kind == Some(Kind::Turn)
                 && flags & TICKET != 0
                 && let (Some(turn), Some(ticket)) = (word(at + HEADER_BYTES), word(at + HEADER_BYTES + 8))
@@ -86,7 +87,7 @@ fn for_each_turn(
             }
             event += u64::from(!goes_on);
             goes_on = flags & MORE != 0;
-            at += (head >> 32) as usize;
+            at += header.bytes() as usize;
         }
     }
     Ok(())

@@ -19,7 +19,7 @@ pub mod real_streams;
 
 use core::sync::atomic::Ordering;
 
-use events::{BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, IN_PLACE, Kind, MORE, Tag, header, padded};
+use events::{BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Header, IN_PLACE, Kind, MORE, Tag, padded};
 use lane_protocol::{RING_BYTES, Ring, report_kind, ring_address};
 
 use crate::ground::memory::{self, in_region};
@@ -250,14 +250,14 @@ impl Log {
     }
 
     fn close(&mut self, extra_flags: u8) {
-        let word = header(
+        let word = Header::new(
             Kind::from_byte(self.kind as u8).unwrap_or(Kind::Data),
             self.flags | extra_flags,
             self.code,
             self.at as u32,
         );
         // SAFETY: as in `word`.
-        unsafe { (self.here(0) as *mut u64).write(word) };
+        unsafe { (self.here(0) as *mut Header).write(word) };
         self.position += self.at;
         if self.broken == 0 {
             ring().head.store(self.position, Ordering::Release);
@@ -293,7 +293,7 @@ impl Log {
         let target = self.here(0) as *mut u64;
         // SAFETY: as in `word`.
         unsafe {
-            target.write(header(Kind::Syscall, args.len() as u8, number, bytes as u32));
+            target.write(Header::new(Kind::Syscall, args.len() as u8, number, bytes as u32).0);
             target.add(1).write(result as u64);
             for (index, &arg) in args.iter().enumerate() {
                 target.add(2 + index).write(arg);
@@ -313,7 +313,7 @@ impl Log {
         let target = self.here(0) as *mut u64;
         // SAFETY: as in `word`.
         unsafe {
-            target.write(header(Kind::Syscall, args.len() as u8 | IN_PLACE, number, bytes as u32));
+            target.write(Header::new(Kind::Syscall, args.len() as u8 | IN_PLACE, number, bytes as u32).0);
             for (index, &word) in args.iter().chain(&words).enumerate() {
                 target.add(1 + index).write(word);
             }
@@ -338,7 +338,7 @@ impl Log {
             if !memory::copy(target as u64 + data, blob.source, blob.bytes) {
                 return false;
             }
-            target.write(header(Kind::Syscall, args.len() as u8, number, bytes as u32));
+            target.write(Header::new(Kind::Syscall, args.len() as u8, number, bytes as u32).0);
             target.add(1).write(result as u64);
             for (index, &arg) in args.iter().enumerate() {
                 target.add(2 + index).write(arg);
@@ -408,13 +408,13 @@ impl Log {
 
     /// The header word of the next event; waits for it. `None`: the log ends.
     #[inline]
-    pub fn peek(&mut self) -> Option<u64> {
+    pub fn peek(&mut self) -> Option<Header> {
         if self.position + HEADER_BYTES as u64 > self.limit && !self.wait_for_bytes(HEADER_BYTES as u64) {
             return None;
         }
         // SAFETY: at least a header is there.
-        let word = unsafe { (self.here(0) as *const u64).read() };
-        let bytes = word >> 32;
+        let word = unsafe { (self.here(0) as *const Header).read() };
+        let bytes = word.bytes();
         if bytes < 8 || bytes > EVENT_BYTES_MAX as u64 || bytes % 8 != 0 {
             report::fail("the log holds an event of an impossible length");
         }
@@ -435,8 +435,8 @@ impl Log {
     /// Bytes of the next event's body; [`Log::peek`] came first.
     pub fn body_bytes(&self) -> u64 {
         // SAFETY: at least a header is there.
-        let word = unsafe { (self.here(0) as *const u64).read() };
-        (word >> 32) - HEADER_BYTES as u64
+        let word = unsafe { (self.here(0) as *const Header).read() };
+        word.bytes() - HEADER_BYTES as u64
     }
 
     /// Address of the byte at this offset of the next event.
@@ -447,8 +447,8 @@ impl Log {
 
     /// Consumes the next event, of which `word` is the header.
     #[inline]
-    pub fn consume(&mut self, word: u64) {
-        self.position += word >> 32;
+    pub fn consume(&mut self, word: Header) {
+        self.position += word.bytes();
         ring().tail.store(self.position, Ordering::Release);
         if self.position - self.noticed >= RING_BYTES / 2 {
             self.notice_consumed();
@@ -492,35 +492,35 @@ impl Log {
 
     /// Applies an event that [`Log::in_place`] made, with so many arguments, and consumes it.
     #[inline]
-    pub fn apply_in_place(&mut self, word: u64, count: u64) {
+    pub fn apply_in_place(&mut self, word: Header, count: u64) {
         let (address, start) = (self.body(count - 1), 8 + 8 * count);
-        put_memory(address, self.here(start), (word >> 32) - start);
+        put_memory(address, self.here(start), word.bytes() - start);
         self.consume(word);
         self.events += 1;
     }
 
     /// Number, arguments and result of the call at hand; nothing where no stream is real.
-    fn call(&self, word: u64) -> real_streams::Call {
+    fn call(&self, word: Header) -> real_streams::Call {
         if session().is_real == 0 {
             return real_streams::Call::default();
         }
         let mut args = [0; 6];
-        let count = (word >> 8) as usize & 7;
+        let count = word.arguments() as usize;
         for (index, arg) in args.iter_mut().enumerate().take(count) {
             *arg = self.body(1 + index as u64);
         }
-        real_streams::Call { number: word >> 16 & 0xffff, args, result: self.body(0) as i64 }
+        real_streams::Call { number: u64::from(word.code()), args, result: self.body(0) as i64 }
     }
 
     /// Applies the blobs of the event at hand, from `offset` bytes after its
     /// start: memory is written, everything else goes to `other`.
     /// Then consumes the event and applies its data events.
-    pub fn apply(&mut self, word: u64, offset: u64, other: &mut dyn FnMut(Tag, u64, u64, u64)) {
+    pub fn apply(&mut self, word: Header, offset: u64, other: &mut dyn FnMut(Tag, u64, u64, u64)) {
         let call = self.call(word);
         let mut word = word;
         let mut offset = offset;
         loop {
-            let end = word >> 32;
+            let end = word.bytes();
             while offset + BLOB_HEADER_BYTES as u64 <= end {
                 let address = self.body((offset - 8) / 8);
                 let len_tag = self.body((offset - 8) / 8 + 1);
@@ -559,7 +559,7 @@ impl Log {
                 }
                 offset += BLOB_HEADER_BYTES as u64 + padded(bytes as usize) as u64;
             }
-            let more = (word >> 8) as u8 & MORE != 0;
+            let more = word.flags() & MORE != 0;
             self.consume(word);
             if !more {
                 break;

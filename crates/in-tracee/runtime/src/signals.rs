@@ -13,7 +13,7 @@ pub mod stopping;
 
 use core::sync::atomic::Ordering;
 
-use events::{BEFORE_CALL, FATAL, HEADER_BYTES, Kind, STACKED};
+use events::{BEFORE_CALL, FATAL, HEADER_BYTES, Header, Kind, STACKED};
 use lane_protocol::{ASKING, GOT_FAULT, report_kind};
 use linux_abi::general as nr;
 
@@ -544,10 +544,10 @@ pub fn replay_fault(registers: &Registers, signal: u32, handled: bool) -> Info {
         report::leave(report_kind::LOG_ENDED, signal as i32, "");
     };
     let log = &mut process().log;
-    let expected = word as u8 == Kind::Fault as u8
-        && (word >> 16) as u16 as u32 == signal
+    let expected = word.is(Kind::Fault)
+        && word.code() as u32 == signal
         && log.body(0) == registers.rip
-        && ((word >> 8) as u8 & FATAL == 0) == handled;
+        && (word.flags() & FATAL == 0) == handled;
     if !expected {
         report::diverge(registers, word, GOT_FAULT, &[u64::from(signal), registers.rip]);
     }
@@ -598,7 +598,7 @@ pub fn deliver_at_return(registers: &mut Registers) {
 /// Replay: the return's event said that a signal follows.
 pub fn replay_at_return(registers: &mut Registers) {
     match process().log.peek() {
-        Some(word) if word as u8 == Kind::Signal as u8 => replay_signals(registers, word),
+        Some(word) if word.is(Kind::Signal) => replay_signals(registers, word),
         Some(word) => report::diverge(registers, word, u64::MAX, &[]),
         None => report::log_ended(),
     }
@@ -686,7 +686,7 @@ fn deliver_logged(registers: &mut Registers, waiting: &WaitingSignal, flags: u8)
 }
 
 /// Replay: the event at hand is a signal before the call.
-pub fn replay_before(registers: &mut Registers, word: u64) {
+pub fn replay_before(registers: &mut Registers, word: Header) {
     point_at_call(registers);
     replay_signals(registers, word);
 }
@@ -697,7 +697,7 @@ pub fn replay_following(registers: &mut Registers) -> bool {
         report::note_registers(registers);
         report::log_ended();
     };
-    if word as u8 != Kind::Signal as u8 {
+    if !word.is(Kind::Signal) {
         report::diverge(registers, word, u64::MAX, &[]);
     }
     registers.rip = registers.rcx;
@@ -707,23 +707,23 @@ pub fn replay_following(registers: &mut Registers) -> bool {
 }
 
 /// The signal at hand and those stacked on top of it.
-fn replay_signals(registers: &mut Registers, first: u64) {
+fn replay_signals(registers: &mut Registers, first: Header) {
     let mut word = first;
     loop {
         replay_signal(registers, word);
-        if (word >> 8) as u8 & STACKED == 0 {
+        if word.flags() & STACKED == 0 {
             return;
         }
         word = match process().log.peek() {
-            Some(next) if next as u8 == Kind::Signal as u8 => next,
+            Some(next) if next.is(Kind::Signal) => next,
             Some(other) => report::diverge(registers, other, u64::MAX, &[]),
             None => report::log_ended(),
         };
     }
 }
 
-fn replay_signal(registers: &mut Registers, word: u64) {
-    let signal = (word >> 16) as u16 as u32;
+fn replay_signal(registers: &mut Registers, word: Header) {
+    let signal = word.code() as u32;
     let mut info: Info = [0; 16];
     let log = &mut process().log;
     memory::copy(info.as_mut_ptr() as u64, log.address_of(8), INFO_BYTES);

@@ -14,8 +14,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use events::{
-    BIRTH_FIXED_BYTES, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Kind, MAP_RECORD_BYTES, MORE,
-    MapRecord, StopReason, Tag, header, padded,
+    BIRTH_FIXED_BYTES, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Header, Kind, MAP_RECORD_BYTES,
+    MORE, MapRecord, StopReason, Tag, padded,
 };
 use lane_protocol::{BIRTH_RANGES, Birth, CodeMap, FILE_TEXT, MemoryRange, OWN_VDSO_BYTES, TEXT_START};
 
@@ -302,7 +302,7 @@ pub(crate) fn encode(begin: &Start, image: &[ImageMap], path: &[u8]) -> Vec<u8> 
     let body_bytes = BIRTH_FIXED_BYTES + image.len() * MAP_RECORD_BYTES + padded(path.len());
     let len_bytes = HEADER_BYTES + body_bytes;
     let mut event = Vec::with_capacity(len_bytes);
-    event.extend_from_slice(&header(Kind::Birth, MORE, begin.code, len_bytes as u32).to_le_bytes());
+    event.extend_from_slice(&Header::new(Kind::Birth, MORE, begin.code, len_bytes as u32).to_le_bytes());
     for word in [begin.entry, begin.stack_pointer, begin.break_start] {
         event.extend_from_slice(&word.to_le_bytes());
     }
@@ -333,7 +333,7 @@ pub(crate) fn encode(begin: &Start, image: &[ImageMap], path: &[u8]) -> Vec<u8> 
 pub(crate) fn put_stop(memory: &SessionMemory, lane: Lane, text: &str) {
     let text_bytes = text.len().min(4096);
     let len_bytes = HEADER_BYTES + BLOB_HEADER_BYTES + padded(text_bytes);
-    let head = header(Kind::Stop, 0, StopReason::Unsupported as u16, len_bytes as u32);
+    let head = Header::new(Kind::Stop, 0, StopReason::Unsupported as u16, len_bytes as u32);
     let mut event = head.to_le_bytes().to_vec();
     event.extend_from_slice(&0u64.to_le_bytes());
     event.extend_from_slice(&(text_bytes as u32).to_le_bytes());

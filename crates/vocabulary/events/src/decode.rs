@@ -1,5 +1,6 @@
 //! Reading events from bytes that nobody vouches for.
 
+use crate::header::Header;
 use crate::{
     ARG_COUNT_MASK, BLOB_HEADER_BYTES, EVENT_BYTES_MAX, FATAL, HEADER_BYTES, IN_PLACE, Instruction, Kind,
     MORE, SETS_REGISTERS, TICKET, Tag, padded,
@@ -108,15 +109,15 @@ impl<'log> Event<'log> {
     /// [`DecodeError::Truncated`] when the bytes end inside the event, else what
     /// is wrong with them.
     pub fn parse(log: &'log [u8]) -> Result<(Event<'log>, usize), DecodeError> {
-        let head = word(log, 0).ok_or(DecodeError::Truncated)?;
-        let kind = Kind::from_byte(head as u8).ok_or(DecodeError::UnknownKind(head as u8))?;
-        let len = (head >> 32) as u32;
+        let header = Header::read(log).ok_or(DecodeError::Truncated)?;
+        let kind = header.kind().ok_or(DecodeError::UnknownKind(header.0 as u8))?;
+        let len = header.bytes() as u32;
         let len_bytes = len as usize;
         if !(HEADER_BYTES..=EVENT_BYTES_MAX).contains(&len_bytes) || !len_bytes.is_multiple_of(8) {
             return Err(DecodeError::BadLength(len));
         }
         let body = log.get(HEADER_BYTES..len_bytes).ok_or(DecodeError::Truncated)?;
-        let event = Event { kind, flags: (head >> 8) as u8, code: (head >> 16) as u16, body };
+        let event = Event { kind, flags: header.flags(), code: header.code(), body };
         if event.fixed_bytes() > body.len() {
             return Err(DecodeError::BadBody);
         }

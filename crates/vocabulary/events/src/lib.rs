@@ -13,12 +13,15 @@
 #![forbid(unsafe_code)]
 
 mod decode;
+mod header;
 pub mod real;
 
 pub use decode::{
     BIRTH_FIXED_BYTES, BirthBody, Blob, Blobs, DecodeError, Event, InstructionBody, MAP_RECORD_BYTES,
     MapRecord,
 };
+
+pub use header::Header;
 
 /// Longest event, in bytes, header included.
 pub const EVENT_BYTES_MAX: usize = 128 * 1024;
@@ -362,12 +365,6 @@ impl StopReason {
             _ => return None,
         })
     }
-}
-
-/// The header's word: kind, flags, code, length in bytes.
-#[inline]
-pub const fn header(kind: Kind, flags: u8, code: u16, len_bytes: u32) -> u64 {
-    kind as u64 | (flags as u64) << 8 | (code as u64) << 16 | (len_bytes as u64) << 32
 }
 
 /// Rounds a length up to the alignment of events.

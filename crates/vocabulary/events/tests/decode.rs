@@ -1,8 +1,8 @@
 //! Reading events: arbitrary bytes never panic, and what is written is read.
 
 use events::{
-    ARG_COUNT_MASK, BIRTH_FIXED_BYTES, Blob, DecodeError, EVENT_BYTES_MAX, Event, HEADER_BYTES, IN_PLACE,
-    Instruction, Kind, MORE, MapRecord, SummedRange, Tag, header, padded,
+    ARG_COUNT_MASK, BIRTH_FIXED_BYTES, Blob, DecodeError, EVENT_BYTES_MAX, Event, HEADER_BYTES, Header,
+    IN_PLACE, Instruction, Kind, MORE, MapRecord, SummedRange, Tag, padded,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -39,7 +39,7 @@ fn read_log(mut log: &[u8]) {
 
 fn finish(kind: Kind, flags: u8, code: u16, body: Vec<u8>) -> Vec<u8> {
     let len_bytes = u32::try_from(HEADER_BYTES + body.len()).expect("tests make short events");
-    let mut event = header(kind, flags, code, len_bytes).to_le_bytes().to_vec();
+    let mut event = Header::new(kind, flags, code, len_bytes).to_le_bytes().to_vec();
     event.extend(body);
     event
 }
@@ -206,11 +206,11 @@ fn what_is_wrong_is_said() {
     assert_eq!(parse(0), Err(DecodeError::UnknownKind(0)));
     assert_eq!(parse(200), Err(DecodeError::UnknownKind(200)));
     for len_bytes in [0, 4, 7, 9, 1_000_001, u32::MAX] {
-        assert_eq!(parse(header(Kind::Stop, 0, 0, len_bytes)), Err(DecodeError::BadLength(len_bytes)));
+        assert_eq!(parse(Header::new(Kind::Stop, 0, 0, len_bytes).0), Err(DecodeError::BadLength(len_bytes)));
     }
-    assert_eq!(parse(header(Kind::Stop, 0, 0, 8)), Ok(8));
-    assert_eq!(parse(header(Kind::Exit, 0, 0, 8)), Err(DecodeError::BadBody), "an exit has a code");
-    assert_eq!(parse(header(Kind::Exit, 0, 0, 16)), Err(DecodeError::Truncated));
+    assert_eq!(parse(Header::new(Kind::Stop, 0, 0, 8).0), Ok(8));
+    assert_eq!(parse(Header::new(Kind::Exit, 0, 0, 8).0), Err(DecodeError::BadBody), "an exit has a code");
+    assert_eq!(parse(Header::new(Kind::Exit, 0, 0, 16).0), Err(DecodeError::Truncated));
 }
 
 /// A blob that claims more than its event has must not reach into the next one.

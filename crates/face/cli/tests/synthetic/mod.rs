@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use events::{BLOB_HEADER_BYTES, HEADER_BYTES, Kind, MORE, Tag, header, padded};
+use events::{BLOB_HEADER_BYTES, HEADER_BYTES, Header, Kind, MORE, Tag, padded};
 use tempfile::TempDir;
 use trace_store::{LaneEnd, Meta, NO_PARENT, Summary, TraceWriter};
 
@@ -114,7 +114,7 @@ pub fn event(kind: Kind, flags: u8, code: u16, body: &[u64], blobs: &[Blob<'_>])
         rest.extend(blob(*address, *tag as u32, data));
     }
     let len_bytes = HEADER_BYTES + rest.len();
-    let mut bytes = header(kind, flags, code, len_bytes as u32).to_le_bytes().to_vec();
+    let mut bytes = Header::new(kind, flags, code, len_bytes as u32).to_le_bytes().to_vec();
     bytes.extend(rest);
     bytes
 }

@@ -1,7 +1,7 @@
 //! Checksums of the program's writable memory, on request: replay finds a
 //! difference soon after it arises, rather than where it first shows.
 
-use events::Kind;
+use events::{Header, Kind};
 use runtime_logic::page_sums;
 pub use runtime_logic::page_sums::{PAGE_WORDS, word_for_sum};
 
@@ -30,10 +30,10 @@ pub fn record_if_due() {
 }
 
 /// Replay: compares memory with the checksum at hand.
-pub fn verify(registers: &Registers, word: u64) {
+pub fn verify(registers: &Registers, word: Header) {
     let sum = sum();
     let log = &mut process().log;
-    if word >> 32 != 24 || sum.is_some_and(|sum| sum != log.body(0)) {
+    if word.bytes() != 24 || sum.is_some_and(|sum| sum != log.body(0)) {
         report::diverge(registers, word, u64::MAX, &[sum.unwrap_or(0)]);
     }
     log.consume(word);

@@ -9,7 +9,7 @@
 //!
 //! Invariant: no thread goes on inside of what a jump has replaced.
 
-use events::{BLOB_HEADER_BYTES, HEADER_BYTES, Kind, padded};
+use events::{BLOB_HEADER_BYTES, HEADER_BYTES, Header, Kind, padded};
 
 use crate::address_space::left_memory;
 use crate::ground::memory::in_region;
@@ -40,21 +40,21 @@ pub fn is_inside_jump(address: u64) -> bool {
 /// Replay: makes the changes that come next, if any do.
 pub fn follow() {
     while let Some(word) = process().log.peek()
-        && word as u8 == Kind::Change as u8
+        && word.is(Kind::Change)
     {
         replay(word);
     }
 }
 
 /// Replay: the event at hand is a change.
-pub fn replay(word: u64) {
+pub fn replay(word: Header) {
     let log = &mut process().log;
     let (place, bytes) = (log.body(0), log.body(1));
     // A change of what files show needs none.
     if bytes != 0 && (in_region(place, bytes) || !kernel::map_code(place, bytes)) {
         report::fail("the memory of a recorded change is not free");
     }
-    note_jumps(word >> 32);
+    note_jumps(word.bytes());
     notices::code_changed();
     notices::without_breakpoints(&mut || process().log.apply(word, FIXED_BYTES, &mut left_memory::replay));
 }

@@ -5,6 +5,7 @@
 //! stands for the files: where the log says that a bus error comes next, its page is made to fault,
 //! whoever it was that had cut the file.
 
+use events::Header;
 use linux_abi::{PAGE_BYTES, general as nr};
 
 use crate::address_space::mapped_files::{self, STATUS_BYTES, STATUS_INODE, STATUS_WORDS};
@@ -149,12 +150,12 @@ static AWAITED: Owned<(u64, u32)> = Owned::new((0, 0));
 
 /// A fault comes next: if it is the error of a page whose file has ended, that page is made to fault.
 #[cold]
-pub fn await_fault(header: u64) {
+pub fn await_fault(header: Header) {
     let log = &process().log;
     // Signal number, code and address of the fault's information: see sigaction(2).
     let (code, address) = (log.body(2) & 0xffff_ffff, log.body(3));
     let page = address & !(PAGE_BYTES - 1);
-    if header >> 16 & 0xffff != SIGBUS || code != BUS_ADRERR || memory::read::<u8>(page).is_none() {
+    if u64::from(header.code()) != SIGBUS || code != BUS_ADRERR || memory::read::<u8>(page).is_none() {
         return;
     }
     let Some(mapping) = mapping_at(page) else { return };

@@ -3,7 +3,7 @@
 //!
 //! Where it lies is logged, so that replay has it at the same place.
 
-use events::Kind;
+use events::{Header, Kind};
 use lane_protocol::{Recipe, site_kind};
 
 use crate::code::gaps::{self, REACH_BYTES};
@@ -250,7 +250,7 @@ pub fn unmap_around(address: u64, bytes: u64) -> i64 {
 }
 
 /// Replay: the recorded process mapped an island here.
-pub fn replay_island(word: u64) {
+pub fn replay_island(word: Header) {
     let log = &mut process().log;
     let start = log.body(0);
     if log.body(1) != ISLAND_BYTES || !map_island_at(start) {

@@ -208,7 +208,7 @@ pub fn code_mapped(map: CodeMap) {
     if process().replays() {
         // Recorded where it was needed, and needed here first.
         while let Some(word) = process().log.peek()
-            && word as u8 == Kind::Island as u8
+            && word.is(Kind::Island)
         {
             replay_island(word);
         }

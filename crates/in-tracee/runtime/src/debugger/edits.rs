@@ -8,7 +8,7 @@
 //!
 //! Deliberately absent: other threads' registers, and the past.
 
-use events::{BEFORE_CALL, BLOB_HEADER_BYTES, HEADER_BYTES, Kind, SETS_REGISTERS, Tag, padded};
+use events::{BEFORE_CALL, BLOB_HEADER_BYTES, HEADER_BYTES, Header, Kind, SETS_REGISTERS, Tag, padded};
 use lane_protocol::bytecode::PROGRAM_BYTES_MAX;
 use lane_protocol::{agent_verb, report_kind};
 use linux_abi::{PAGE_BYTES, errno};
@@ -194,9 +194,9 @@ pub fn is_due() -> bool {
 }
 
 /// The edit that comes next, if it is one with this flag, or without.
-fn next(flag: u8) -> Option<u64> {
+fn next(flag: u8) -> Option<Header> {
     let word = process().log.peek()?;
-    let is_edit = word as u8 == Kind::Edit as u8 && (word >> 8) as u8 & BEFORE_CALL == flag;
+    let is_edit = word.is(Kind::Edit) && word.flags() & BEFORE_CALL == flag;
     is_edit.then_some(word)
 }
 
@@ -208,7 +208,7 @@ pub fn lead_to(context: &mut RealFrame) {
 
 /// The edit that comes next was made before the call that the program is about to make: it
 /// goes on where that leads.
-pub fn replay_before(registers: &mut Registers, word: u64) -> ! {
+pub fn replay_before(registers: &mut Registers, word: Header) -> ! {
     thread().standing = signal_state::Standing::Pause;
     replay_from(registers, word);
     agent::leaving(registers);
@@ -224,7 +224,7 @@ pub fn replay(registers: &mut Registers) -> bool {
     true
 }
 
-fn replay_from(registers: &mut Registers, first: u64) {
+fn replay_from(registers: &mut Registers, first: Header) {
     let mut word = Some(first);
     while let Some(edit) = word {
         breakpoints::without(|| apply(registers, edit));
@@ -244,11 +244,11 @@ fn replay_from(registers: &mut Registers, first: u64) {
 }
 
 /// Makes one edit.
-fn apply(registers: &mut Registers, word: u64) {
-    let sets = (word >> 8) as u8 & SETS_REGISTERS != 0;
+fn apply(registers: &mut Registers, word: Header) {
+    let sets = word.flags() & SETS_REGISTERS != 0;
     let fixed = if sets { 8 * REGISTER_WORDS as u64 } else { 0 };
     let start = HEADER_BYTES as u64 + fixed;
-    if word >> 32 < start {
+    if word.bytes() < start {
         report::fail("an edit is shorter than its registers");
     }
     if sets {
@@ -257,7 +257,7 @@ fn apply(registers: &mut Registers, word: u64) {
         *registers = Registers::from_words(words);
         registers.flags = flags & !SET_FLAGS | registers.flags & SET_FLAGS;
     }
-    uncover(start, word >> 32);
+    uncover(start, word.bytes());
     process().log.apply(word, start, &mut |tag, _, bytes, source| {
         if tag == Tag::Vectors && !frame::load_logged_vectors(source, bytes) {
             report::fail("vector registers of another kind of processor");

@@ -105,7 +105,7 @@ fn replay(registers: &mut Registers) {
     let log = &mut process().log;
     log.consume(word);
     log.events += 1;
-    if (word >> 8) as u8 & events::YIELDS != 0 {
+    if word.flags() & events::YIELDS != 0 {
         turn::follow_yield();
     }
     registers.rip = sites::translate(registers.rip);

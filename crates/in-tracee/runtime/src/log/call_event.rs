@@ -1,6 +1,6 @@
 //! The event of a call: writing it, and injecting what it holds.
 
-use events::{BEFORE_CALL, Kind, SIGNAL_FOLLOWS, Tag};
+use events::{BEFORE_CALL, Header, Kind, SIGNAL_FOLLOWS, Tag};
 
 use crate::ground::registers::Registers;
 use crate::log::effects;
@@ -11,10 +11,7 @@ use crate::state::{deliverable, report};
 /// Replay: a signal was delivered where the process is. One that comes before a call is that
 /// call's.
 pub fn is_next() -> bool {
-    process()
-        .log
-        .peek()
-        .is_some_and(|next| next as u8 == Kind::Signal as u8 && (next >> 8) as u8 & BEFORE_CALL == 0)
+    process().log.peek().is_some_and(|next| next.is(Kind::Signal) && next.flags() & BEFORE_CALL == 0)
 }
 
 /// Begins the event of a call: result and arguments. Blobs and `end` follow.
@@ -32,17 +29,17 @@ pub fn begin_call(nr: u64, args: &[u64; 6], arg_count: usize, result: i64, flags
 
 /// Injects the result and the memory of the event at hand, and consumes it.
 #[inline]
-pub fn feed(word: u64, registers: &Registers) -> i64 {
+pub fn feed(word: Header, registers: &Registers) -> i64 {
     feed_with(word, registers, &mut |_, _, _, _| {})
 }
 
 /// Like [`feed`], handing all blobs that are not memory to `other`.
 #[inline]
-pub fn feed_with(word: u64, registers: &Registers, other: &mut dyn FnMut(Tag, u64, u64, u64)) -> i64 {
+pub fn feed_with(word: Header, registers: &Registers, other: &mut dyn FnMut(Tag, u64, u64, u64)) -> i64 {
     let log = &mut process().log;
     let result = log.body(0) as i64;
-    let offset = 16 + ((word >> 8) & 7) * 8;
-    if offset == word >> 32 && (word >> 8) as u8 & events::MORE == 0 {
+    let offset = 16 + (word.arguments()) * 8;
+    if offset == word.bytes() && word.flags() & events::MORE == 0 {
         log.consume(word);
         log.events += 1;
         return result;

@@ -1,5 +1,6 @@
 //! Interpreting a row of the model: which memory the kernel wrote, what text it read.
 
+use events::Header;
 use linux_abi::general as nr;
 use linux_abi::general::{__NR_clock_gettime, __NR_gettimeofday};
 use syscall_model::{Act, Arg, Len, Row, Shape, TABLE, Ty, VariantTable, When, row};
@@ -398,7 +399,7 @@ fn messages(address: u64, count: u64, sink: &mut dyn FnMut(u64, u64)) {
 }
 
 /// Compares what the program sends with what it sent.
-pub fn check_sent(registers: &Registers, word: u64, address: u64, bytes: u64, source: u64) {
+pub fn check_sent(registers: &Registers, word: Header, address: u64, bytes: u64, source: u64) {
     let mut recorded = [0u8; SENT_BYTES_MAX as usize];
     let mut now = [0u8; SENT_BYTES_MAX as usize];
     let bytes = bytes.min(SENT_BYTES_MAX) as usize;

@@ -69,7 +69,7 @@ pub fn arm_if_next() {
         let Some(word) = process().log.peek() else {
             return;
         };
-        match Kind::from_byte(word as u8) {
+        match word.kind() {
             Some(Kind::Island) => islands::replay_island(word),
             Some(Kind::Pause) => {
                 probe::plant();

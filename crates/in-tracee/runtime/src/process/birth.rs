@@ -3,7 +3,7 @@
 
 use core::sync::atomic::Ordering;
 
-use events::{BIRTH_FIXED_BYTES, BOARDED, HEADER_BYTES, Kind, MAP_RECORD_BYTES, Tag, WINDOW, padded};
+use events::{BIRTH_FIXED_BYTES, BOARDED, HEADER_BYTES, Header, Kind, MAP_RECORD_BYTES, Tag, WINDOW, padded};
 use lane_protocol::{
     CodeMap, FILE_RECIPES, FILE_SESSION, OWN_VDSO_BYTES, RECIPES_BYTES, RECIPES_START, REGION_BYTES,
     REGION_START, SESSION_BYTES, SESSION_START,
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, w
         let Some(word) = process.log.peek() else {
             report::log_ended();
         };
-        if word as u8 != Kind::Birth as u8 {
+        if !word.is(Kind::Birth) {
             report::fail("the log of a new image does not begin with its birth");
         }
         recreate(word)
@@ -365,7 +365,7 @@ impl ImagePart {
 }
 
 /// Builds the image that the birth event at hand describes, and starts it.
-fn recreate(word: u64) -> ! {
+fn recreate(word: Header) -> ! {
     let log = &mut process().log;
     let entry = log.body(0);
     let stack_pointer = log.body(1);
@@ -373,16 +373,16 @@ fn recreate(word: u64) -> ! {
     let path_bytes = log.body(3) >> 32;
     let fixed =
         BIRTH_FIXED_BYTES as u64 + map_count * MAP_RECORD_BYTES as u64 + padded(path_bytes as usize) as u64;
-    if fixed > (word >> 32) - HEADER_BYTES as u64 {
+    if fixed > word.bytes() - HEADER_BYTES as u64 {
         report::fail("a birth does not fit into its event");
     }
     sites::reset();
     own_vdso::begin(0, 0);
     crate::address_space::mapped_files::reset();
     space().shared_count = 0;
-    let boarded = matches!((word >> 16) as u16, BOARDED | WINDOW);
+    let boarded = matches!(word.code(), BOARDED | WINDOW);
     let mut has_first = false;
-    if (word >> 16) as u16 == WINDOW {
+    if word.code() == WINDOW {
         // The log says it, unless that thread has ended.
         process().logged_thread = u32::MAX;
     }

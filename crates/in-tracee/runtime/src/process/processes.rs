@@ -105,7 +105,7 @@ pub fn clone3(registers: &mut Registers, args: &[u64; 6]) -> Done {
     let number = u64::from(nr::__NR_clone3);
     if process().replays()
         && let Some(word) = process().log.peek()
-        && (word >> 8) as u8 & events::REFUSED != 0
+        && word.flags() & events::REFUSED != 0
     {
         return call_event::replayed(registers);
     }
@@ -465,7 +465,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
         // Else it would go on for ever, if it computes, where replay is killed.
         kernel::end_with_parent();
         let Some(word) = own.log.peek() else { report::log_ended() };
-        if word as u8 != Kind::Syscall as u8 || own.log.body(0) != 0 {
+        if !word.is(Kind::Syscall) || own.log.body(0) != 0 {
             report::diverge(&registers, word, u64::from(nr::__NR_clone), &[]);
         }
         feed(word, &registers);
@@ -575,7 +575,7 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
         }
     }
     let waits = place[1] != 0 && flags & VFORK != 0;
-    if waits && result > 0 && (word >> 8) as u8 & events::SIGNAL_FOLLOWS == 0 {
+    if waits && result > 0 && word.flags() & events::SIGNAL_FOLLOWS == 0 {
         turn::follow_yield();
     }
     Done::Result(result)

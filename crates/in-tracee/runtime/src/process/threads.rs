@@ -213,7 +213,7 @@ pub fn begin_here() -> ! {
         turn::wait_to_run();
         turn::follow();
         let Some(word) = process().log.peek() else { report::log_ended() };
-        if word as u8 != Kind::Syscall as u8 || process().log.body(0) != 0 {
+        if !word.is(Kind::Syscall) || process().log.body(0) != 0 {
             report::diverge(&registers, word, u64::from(nr::__NR_clone), &[]);
         }
         feed(word, &registers);

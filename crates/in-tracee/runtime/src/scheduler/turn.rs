@@ -13,7 +13,7 @@ mod joining;
 
 use core::sync::atomic::Ordering;
 
-use events::{Kind, TICKET};
+use events::{Header, Kind, TICKET};
 use lane_protocol::{Turn, Wake, lane_of_identity, sleeper_bits, thread_identity};
 
 use crate::address_space::{code_changes, foreign_writes, left_memory};
@@ -341,7 +341,7 @@ pub fn follow() {
 pub fn follow_yield() {
     code_changes::follow();
     match process().log.peek() {
-        Some(word) if word as u8 == Kind::Turn as u8 => {
+        Some(word) if word.is(Kind::Turn) => {
             follow_event(word, true);
             code_changes::follow();
         }
@@ -367,17 +367,17 @@ fn follow_events(comes_back: bool) {
             }
             report::log_ended();
         };
-        if word as u8 == Kind::Change as u8 {
+        if word.is(Kind::Change) {
             code_changes::replay(word);
             continue;
         }
-        if word as u8 != Kind::Turn as u8 {
+        if !word.is(Kind::Turn) {
             if !comes_back {
                 report::fail("a thread ended, and the log does not say who goes on");
             }
             return;
         }
-        let ends = !comes_back && (word >> 16) as u16 as u32 != thread().index as u32;
+        let ends = !comes_back && word.code() as u32 != thread().index as u32;
         follow_event(word, !ends);
         if ends {
             return;
@@ -386,10 +386,10 @@ fn follow_events(comes_back: bool) {
 }
 
 /// Follows the turn event at hand; returns when the turn is back.
-fn follow_event(word: u64, comes_back: bool) {
+fn follow_event(word: Header, comes_back: bool) {
     let process = process();
-    let next = (word >> 16) as u16 as u32;
-    let ticket = ((word >> 8) as u8 & TICKET != 0).then(|| (process.log.body(0) as u32, process.log.body(1)));
+    let next = word.code() as u32;
+    let ticket = (word.flags() & TICKET != 0).then(|| (process.log.body(0) as u32, process.log.body(1)));
     process.log.consume(word);
     process.log.events += 1;
     match ticket {

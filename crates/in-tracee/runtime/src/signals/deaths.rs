@@ -85,7 +85,7 @@ pub fn replay(registers: &Registers, signal: u32, info: &Info) -> ! {
 /// Replay: the words that are written next, if any are.
 pub fn apply_stores() {
     while let Some(word) = process().log.peek()
-        && word as u8 == Kind::Store as u8
+        && word.is(Kind::Store)
     {
         process().log.apply(word, HEADER_BYTES as u64, &mut |_, _, _, _| {});
     }

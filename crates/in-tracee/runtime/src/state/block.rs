@@ -11,6 +11,7 @@ mod pages;
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering};
+use events::Header;
 
 use lane_protocol::{
     LANE_SLOTS, LaneHeader, SESSION_START, Session, THREAD_AREA_BYTES, THREADS_MAX, THREADS_START,
@@ -255,8 +256,8 @@ impl Process {
     }
 
     /// Replay: header of the event at hand; 0 when recording.
-    pub fn log_word(&mut self) -> u64 {
-        if self.replays() { self.log.peek().unwrap_or(0) } else { 0 }
+    pub fn log_word(&mut self) -> Header {
+        if self.replays() { self.log.peek().unwrap_or(Header::NONE) } else { Header::NONE }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Telling the supervisor why a replaying process stands still, and our own bugs.
 
 use core::sync::atomic::Ordering;
+use events::Header;
 
 use lane_protocol::{lane_state, report_kind};
 
@@ -78,17 +79,17 @@ pub fn fail(text: &str) -> ! {
 }
 
 /// The program came to a call (or signal) that the log does not expect.
-pub fn diverge(registers: &Registers, word: u64, number: u64, args: &[u64]) -> ! {
+pub fn diverge(registers: &Registers, word: Header, number: u64, args: &[u64]) -> ! {
     diverge_saying(registers, word, number, args, "")
 }
 
 /// The same, with what else there is to say.
-pub fn diverge_saying(registers: &Registers, word: u64, number: u64, args: &[u64], text: &str) -> ! {
+pub fn diverge_saying(registers: &Registers, word: Header, number: u64, args: &[u64], text: &str) -> ! {
     note_registers(registers);
     let log = &process().log;
     let report = &mut lane().report;
-    report.expected_header = word;
-    let words = ((word >> 32) / 8).saturating_sub(1).min(8);
+    report.expected_header = word.0;
+    let words = (word.bytes() / 8).saturating_sub(1).min(8);
     for index in 0..words {
         report.expected[index as usize] = log.body(index);
     }

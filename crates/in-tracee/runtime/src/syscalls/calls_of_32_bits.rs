@@ -147,7 +147,7 @@ fn leave(registers: &mut Registers) {
     const TEXT: &str = "it makes a system call of 32-bit programs (int 0x80)";
     let process = process();
     let ends = match process.replays() {
-        true => process.log.peek().is_none_or(|word| word as u8 == Kind::Stop as u8),
+        true => process.log.peek().is_none_or(|word| word.is(Kind::Stop)),
         false => session().interception != Interception::Seccomp as u32,
     };
     if !ends {

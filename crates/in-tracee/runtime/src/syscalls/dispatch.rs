@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use events::{FILTERED, IN_PLACE, Kind, REFUSED, SIGNAL_FOLLOWS};
+use events::{FILTERED, Header, IN_PLACE, Kind, REFUSED, SIGNAL_FOLLOWS};
 use linux_abi::errno;
 use syscall_model::Act;
 
@@ -304,22 +304,22 @@ fn replay_call(registers: &mut Registers) -> Leave {
             report::log_ended();
         };
         // The commonest: the call itself comes next.
-        if word as u8 == Kind::Syscall as u8 {
+        if word.is(Kind::Syscall) {
             break word;
         }
         if let Some(leave) = replay_other(registers, word, nr) {
             return leave;
         }
     };
-    let count = (word >> 8) & 7;
-    if (word >> 8) as u8 & IN_PLACE != 0 && (1..=6).contains(&count) {
+    let count = word.arguments();
+    if word.flags() & IN_PLACE != 0 && (1..=6).contains(&count) {
         check(registers, word, nr, &args, 0);
         process().log.apply_in_place(word, count);
         registers.rax = 0;
         return Leave::Call;
     }
     check(registers, word, nr, &args, 1);
-    if (word >> 8) as u8 & FILTERED == FILTERED {
+    if word.flags() & FILTERED == FILTERED {
         return filters::replay(registers, word);
     }
     let meaning = meaning(nr, &args);
@@ -332,7 +332,7 @@ fn replay_call(registers: &mut Registers) -> Leave {
     } else {
         registers.rax = feed(word, registers) as u64;
     }
-    if (word >> 8) as u8 & SIGNAL_FOLLOWS != 0 && signals::replay_following(registers) {
+    if word.flags() & SIGNAL_FOLLOWS != 0 && signals::replay_following(registers) {
         return Leave::Exactly;
     }
     Leave::Call
@@ -342,8 +342,8 @@ fn replay_call(registers: &mut Registers) -> Leave {
 /// looked at. As many may follow each other as there are threads that wait for one word and lose it
 /// again, so no stack is used for them.
 #[cold]
-fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Option<Leave> {
-    match Kind::from_byte(word as u8) {
+fn replay_other(registers: &mut Registers, word: Header, nr: u64) -> Option<Leave> {
+    match word.kind() {
         Some(Kind::Signal) => {
             signals::replay_before(registers, word);
             return Some(Leave::Exactly);
@@ -353,9 +353,9 @@ fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Option<Leave> 
         Some(Kind::Fault) => filters::replay_death(registers, word),
         Some(Kind::Stop) => {
             report::note_registers(registers);
-            report::leave(lane_protocol::report_kind::STOPPED, i32::from((word >> 16) as u16), "")
+            report::leave(lane_protocol::report_kind::STOPPED, i32::from(word.code()), "")
         }
-        Some(Kind::Edit) if (word >> 8) as u8 & events::BEFORE_CALL != 0 => {
+        Some(Kind::Edit) if word.flags() & events::BEFORE_CALL != 0 => {
             signals::point_at_call(registers);
             edits::replay_before(registers, word)
         }
@@ -371,10 +371,9 @@ fn replay_other(registers: &mut Registers, word: u64, nr: u64) -> Option<Leave> 
 
 /// Compares number and arguments, which begin at word `first`, with the event at hand.
 #[inline]
-fn check(registers: &Registers, word: u64, nr: u64, args: &[u64; 6], first: u64) {
-    let count = (word >> 8) as usize & 7;
-    let mut same =
-        (word >> 16) as u16 == nr as u16 && count <= 6 && (word >> 32) >= 8 + 8 * (first + count as u64);
+fn check(registers: &Registers, word: Header, nr: u64, args: &[u64; 6], first: u64) {
+    let count = word.arguments() as usize;
+    let mut same = word.code() == nr as u16 && count <= 6 && word.bytes() >= 8 + 8 * (first + count as u64);
     let log = &process().log;
     for (index, arg) in args.iter().enumerate().take(count.min(6)) {
         same &= log.body(first + index as u64) == *arg;

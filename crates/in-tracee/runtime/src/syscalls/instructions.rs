@@ -241,13 +241,13 @@ fn replay(instruction: Instruction, inputs: &[u64; 2], registers: &Registers) ->
         report::log_ended();
     };
     let is_cpuid = instruction == Instruction::Cpuid;
-    if word as u8 == Kind::Turn as u8 && !is_cpuid {
+    if word.is(Kind::Turn) && !is_cpuid {
         thread().user_registers = &raw const *registers as u64;
         turn::follow();
         word = process().log.peek().unwrap_or_else(|| report::log_ended());
     }
     let log = &mut process().log;
-    let is_named = word as u8 == Kind::Instruction as u8 && (word >> 16) as u16 == instruction as u16;
+    let is_named = word.is(Kind::Instruction) && word.code() == instruction as u16;
     if instruction == Instruction::Xsavec && !is_named {
         return [0; 5];
     }
@@ -256,7 +256,7 @@ fn replay(instruction: Instruction, inputs: &[u64; 2], registers: &Registers) ->
         let words = processor_words(inputs);
         return [words[0], words[1], words[2], words[3], 0].map(u64::from);
     }
-    let same = is_named && word >> 32 == 64 && (!is_cpuid || [log.body(0), log.body(1)] == *inputs);
+    let same = is_named && word.bytes() == 64 && (!is_cpuid || [log.body(0), log.body(1)] == *inputs);
     if !same {
         report::diverge(registers, word, u64::MAX, &[instruction as u64, inputs[0], inputs[1]]);
     }

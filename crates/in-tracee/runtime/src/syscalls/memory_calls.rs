@@ -1,6 +1,6 @@
 //! Memory management: performed in both modes, at the same addresses.
 
-use events::Tag;
+use events::{Header, Tag};
 use lane_protocol::CodeMap;
 use linux_abi::{errno, general as nr};
 use syscall_model::Arg;
@@ -38,7 +38,7 @@ fn error(number: u32) -> i64 {
 /// Replay: what was performed has to give what was recorded.
 pub fn same(registers: &Registers, recorded: i64, now: i64) {
     if recorded != now {
-        let word = process().log.peek().unwrap_or(0);
+        let word = process().log.peek().unwrap_or(Header::NONE);
         report::diverge(registers, word, registers.rax, &[recorded as u64, now as u64]);
     }
 }
@@ -359,10 +359,10 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
 
 /// How many bytes of content the event at hand logs: the address of an empty blob
 /// behind the reference, by convention.
-fn logged_bytes(word: u64) -> u64 {
+fn logged_bytes(word: Header) -> u64 {
     let log = &process().log;
     let reference = 16 + 8 * 6 + 48;
-    if word >> 32 < reference + 16 {
+    if word.bytes() < reference + 16 {
         return 0;
     }
     log.body((reference - 8) / 8)
@@ -370,10 +370,10 @@ fn logged_bytes(word: u64) -> u64 {
 
 /// The file reference among the blobs of the event at hand, if there is one: it
 /// comes first.
-fn file_reference(word: u64) -> Option<(u32, u64, [u64; 2])> {
+fn file_reference(word: Header) -> Option<(u32, u64, [u64; 2])> {
     let log = &process().log;
     let first = 16 + 8 * 6;
-    if word >> 32 < first + 48 {
+    if word.bytes() < first + 48 {
         return None;
     }
     let index = (first - 8) / 8;

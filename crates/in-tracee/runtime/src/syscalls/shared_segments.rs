@@ -34,7 +34,7 @@ pub fn shmat(registers: &mut Registers, args: &[u64; 6]) -> Done {
             let Some(word) = process().log.peek() else { report::log_ended() };
             // The length is the first blob's own: an empty one with it as address.
             let (bytes, known) = (process().log.body(4), process().log.body(5) >> 32 != 0);
-            if in_region(recorded as u64, bytes) || word >> 32 < 48 {
+            if in_region(recorded as u64, bytes) || word.bytes() < 48 {
                 report::fail("a recorded segment lies where the runtime is");
             }
             note_shared(recorded as u64, bytes);

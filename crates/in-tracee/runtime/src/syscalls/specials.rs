@@ -5,7 +5,7 @@
 
 use core::sync::atomic::Ordering;
 
-use events::Tag;
+use events::{Header, Tag};
 use linux_abi::{errno, general as nr};
 use syscall_model::{Arg, Special};
 
@@ -159,7 +159,7 @@ fn sigreturn(registers: &mut Registers) -> Done {
     }
     let leave = signals::sigreturn(registers);
     if process().replays() {
-        if (word >> 8) as u8 & events::SIGNAL_FOLLOWS != 0 {
+        if word.flags() & events::SIGNAL_FOLLOWS != 0 {
             signals::replay_at_return(registers);
         }
     } else {
@@ -209,7 +209,7 @@ fn masked_wait(registers: &Registers, number: u64, args: &[u64; 6], model: &'sta
     signals::begin_masked_wait(wanted);
     let done = plain_as(registers, number, args, &real, model);
     let follows = match process().replays() {
-        true => (word >> 8) as u8 & events::SIGNAL_FOLLOWS != 0,
+        true => word.flags() & events::SIGNAL_FOLLOWS != 0,
         false => process().log.follows,
     };
     let interrupted = matches!(done, Done::Result(result) if result == -i64::from(errno::EINTR));
@@ -427,7 +427,7 @@ fn process_vm(registers: &Registers, number: u64, args: &[u64; 6], model: &'stat
 }
 
 /// Replay of an exit: the process ends as recorded.
-pub fn replay_exit(registers: &Registers, word: u64) -> ! {
+pub fn replay_exit(registers: &Registers, word: Header) -> ! {
     let log = &mut process().log;
     let code = log.body(0) as i32;
     if code != registers.rdi as i32 {

@@ -11,7 +11,7 @@
 //! here stands as at a pause.
 //! Deliberately absent: live programs under the debugger; generated code.
 
-use events::{Instruction, Kind};
+use events::{Header, Instruction, Kind};
 
 use crate::checkpoint::take::quiesce;
 use crate::code::sites;
@@ -209,8 +209,8 @@ pub fn follow_again() {
     }
 }
 
-fn is_spin(word: u64) -> bool {
-    word as u8 == Kind::Instruction as u8 && (word >> 16) as u16 == Instruction::Spin as u16
+fn is_spin(word: Header) -> bool {
+    word.is(Kind::Instruction) && word.code() == Instruction::Spin as u16
 }
 
 /// Replay: true if the thread stopped at this pass, or ought to have stopped before.
@@ -225,7 +225,7 @@ fn follow(address: u64, passes: u64, registers: &Registers) -> bool {
         return false;
     }
     let log = &mut process().log;
-    let word = log.peek().unwrap_or(0);
+    let word = log.peek().unwrap_or(Header::NONE);
     if [log.body(0), log.body(1)] != [address, passes] {
         report::diverge(registers, word, u64::MAX, &[Instruction::Spin as u64, address, passes]);
     }

@@ -359,15 +359,15 @@ fn take_up(block: &crate::state::block::Thread) {
 pub fn pass_on() -> bool {
     code_changes::follow();
     let Some(word) = process().log.peek() else { return false };
-    if word as u8 != Kind::Turn as u8 {
+    if !word.is(Kind::Turn) {
         report::fail("a thread ended, and the log does not say who goes on");
     }
-    let waits = (word >> 8) as u8 & TICKET != 0;
+    let waits = word.flags() & TICKET != 0;
     if !waits {
         process().log.consume(word);
         process().log.events += 1;
     }
-    process().running_thread.store((word >> 16) as u16 as u32, Ordering::SeqCst);
+    process().running_thread.store(word.code() as u32, Ordering::SeqCst);
     waits
 }
 

@@ -1,7 +1,7 @@
 //! A call that a filter does not let through: what comes in its place.
 
 use bytecode::classic::Data;
-use events::{ENDS_THREAD, FATAL, FILTERED, Kind, SIGNAL_FOLLOWS};
+use events::{ENDS_THREAD, FATAL, FILTERED, Header, Kind, SIGNAL_FOLLOWS};
 use linux_abi::{errno, general as nr};
 
 use crate::checkpoint::asked_calls;
@@ -165,21 +165,21 @@ fn die(registers: &mut Registers, signal: u32, info: &Info) -> ! {
 // --- replaying ---
 
 /// Replay: a filter held the call at hand back.
-pub fn replay(registers: &mut Registers, word: u64) -> Leave {
+pub fn replay(registers: &mut Registers, word: Header) -> Leave {
     if process().log.body(0) as i64 == ENDS_THREAD {
         threads::end(registers, u64::from(SIGSYS), &|| {});
     }
     registers.rax = feed(word, registers) as u64;
-    if (word >> 8) as u8 & SIGNAL_FOLLOWS != 0 && signals::replay_following(registers) {
+    if word.flags() & SIGNAL_FOLLOWS != 0 && signals::replay_following(registers) {
         return Leave::Exactly;
     }
     Leave::Call
 }
 
 /// Replay: the process died in place of the call at hand.
-pub fn replay_death(registers: &mut Registers, word: u64) -> ! {
+pub fn replay_death(registers: &mut Registers, word: Header) -> ! {
     signals::point_at_call(registers);
-    let signal = u32::from((word >> 16) as u16);
+    let signal = u32::from(word.code());
     signals::replay_fault(registers, signal, false);
     report::note_registers(registers);
     report::leave(lane_protocol::report_kind::FAULTED, signal as i32, "")
