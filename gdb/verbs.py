@@ -171,14 +171,36 @@ def place(said=""):
     return answer
 
 
+# Names of bookmarks, and what `go` takes beside them.
+BOOKMARK = r"[A-Za-z_]\w{0,60}"
+PLACES = ("start", "begin", "end", "crash")
+
+
 def go(arguments):
     to = arguments.get("to")
-    if not isinstance(to, str) or not re.fullmatch(r"start|end|crash|\d{1,20}(\+\d{1,20})?", to):
-        raise Refused("`to` is start, end, crash, or a position such as 109 or 109+4578")
-    said = seek({"start": "begin"}.get(to, to))
+    if not isinstance(to, str) or not re.fullmatch(rf"\d{{1,20}}(\+\d{{1,20}})?|{BOOKMARK}", to):
+        raise Refused("`to` is start, end, crash, a bookmark's name, or a position such as 109 or 109+4578")
+    try:
+        said = seek({"start": "begin", "crash": "end"}.get(to, to))
+    except gdb.GdbError as error:
+        if "is no position" in str(error):
+            raise Refused(f"{to} is no bookmark of this cursor: `bookmark` makes one") from None
+        raise
+    if to == "crash" and "[The program exits" in said:
+        raise Refused("this process did not crash: it exited")
     if "is not in the recording" in said:
         raise Refused(f"{to} is not in the recording")
     return place(said)
+
+
+def bookmark(arguments):
+    name = arguments.get("name")
+    if name is not None:
+        if not isinstance(name, str) or not re.fullmatch(BOOKMARK, name) or name in PLACES:
+            raise Refused(f"a bookmark's name is a word, and none of {', '.join(PLACES)}")
+        ask("mark " + name)
+    marks = dict(line.split("\t", 1) for line in ask("marks").splitlines() if "\t" in line)
+    return {"position": when(), "bookmarks": marks}
 
 
 def where(_):
@@ -374,8 +396,8 @@ def threads(_):
     return {"position": when(), "threads": listed}
 
 
-VERBS = {"blame": blame, "where": where, "go": go, "backtrace": backtrace, "evaluate": evaluate, "last_write": last_write,
-         "writes": writes, "step": step, "run_to": run_to, "threads": threads}
+VERBS = {"blame": blame, "where": where, "go": go, "bookmark": bookmark, "backtrace": backtrace, "evaluate": evaluate,
+         "last_write": last_write, "writes": writes, "step": step, "run_to": run_to, "threads": threads}
 
 
 def answered(line):

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -158,6 +159,72 @@ static void others(void)
 	end_all(1);
 }
 
+/* The writing end of a pipe goes to another process in a message, over a pair and over a connection. */
+static void rights(int from, int to, const char *name)
+{
+	int ends[2];
+	char text[64], control[CMSG_SPACE(sizeof(int))] = {0};
+	struct iovec part = {text, 1};
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control,
+				 .msg_controllen = sizeof control};
+	must(pipe(ends) == 0, "pipe");
+	if (fork() == 0) {
+		int end;
+		close(ends[0]);
+		close(ends[1]);
+		/* Its number is another one there. */
+		must(dup2(0, ends[1]) == ends[1], "dup2");
+		must(recvmsg(to, &message, 0) == 1, "recvmsg");
+		memcpy(&end, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof end);
+		int bytes = snprintf(text, sizeof text, "by %s", name);
+		_exit(write(end, text, bytes) != bytes);
+	}
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &ends[1], sizeof(int));
+	text[0] = '.';
+	must(sendmsg(from, &message, 0) == 1, "sendmsg");
+	show(text, read(ends[0], text, sizeof text));
+	close(ends[0]);
+	close(ends[1]);
+	end_all(1);
+}
+
+static void passed(void)
+{
+	int pair[2], listener = socket(AF_UNIX, SOCK_STREAM, 0), client = socket(AF_UNIX, SOCK_STREAM, 0);
+	struct sockaddr_un path = {.sun_family = AF_UNIX, .sun_path = "passed"};
+	must(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "socketpair");
+	rights(pair[0], pair[1], "rights of a pair");
+	must(bind(listener, (struct sockaddr *)&path, sizeof path) == 0 && listen(listener, 1) == 0, "bind");
+	must(connect(client, (struct sockaddr *)&path, sizeof path) == 0, "connect");
+	rights(accept(listener, NULL, NULL), client, "rights of a connection");
+}
+
+static int of_thread[2];
+
+static void *writes(void *unused)
+{
+	must(write(of_thread[1], "by thread", 9) == 9, "write");
+	return unused;
+}
+
+static void threads(void)
+{
+	char text[64];
+	must(pipe(of_thread) == 0, "pipe");
+	if (fork() == 0) {
+		pthread_t thread;
+		must(pthread_create(&thread, NULL, writes, NULL) == 0, "pthread_create");
+		pthread_join(thread, NULL);
+		_exit(0);
+	}
+	show(text, read(of_thread[0], text, sizeof text));
+	end_all(1);
+}
+
 static void caught(int number)
 {
 	(void)number;
@@ -195,6 +262,8 @@ int main(void)
 	connections(AF_INET, (struct sockaddr *)&port, sizeof port, "inet");
 	datagrams();
 	others();
+	passed();
+	threads();
 	signals();
 	/* What comes from outside has no sender here. */
 	return 0;

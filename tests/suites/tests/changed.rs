@@ -165,6 +165,10 @@ fn a_fix_is_tried(tool: &Arc<Tool>) -> TestResult {
     check(&recording.tool(&["diff", "trace", "again"], None)?, 0, "no difference")?;
     check(&recording.tool(&["diff", "trace", "other"], None)?, 1, "st_size=18")?;
     check(&recording.tool(&["replay", "--run", "again"], None)?, 139, "")?;
+    // What was recorded last is still what is meant by no name.
+    check(&recording.tool(&["--quiet", "record", "--", "true"], None)?, 0, "")?;
+    check(&recording.tool(&["retry", "trace"], None)?, 1, "the failure: the same")?;
+    check(&recording.tool(&["info"], None)?, 0, "command    true")?;
     check(&recording.tool(&["retry", "trace", "--program", "nowhere"], None)?, 2, "no such file")?;
     check(&recording.tool(&["retry", "trace", "--arg", "7=x"], None)?, 2, "the last argument")?;
     check(&recording.tool(&["retry", "trace", "--arg", "1=missing", "-o", "arg"], None)?, 118, "exit 2")

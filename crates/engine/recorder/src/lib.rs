@@ -31,6 +31,7 @@ mod growth;
 mod history;
 mod keeper;
 mod lane_log;
+mod leaving;
 mod lending;
 mod listing;
 pub mod live;
@@ -330,7 +331,11 @@ pub fn record(mut options: RecordOptions) -> Result<RecordOutcome, RecordError> 
     });
 
     let exit = match options.running {
-        Some(pid) => waiting::wait_for_boarded(&memory, &status, pid),
+        Some(pid) => waiting::wait_for_boarded(&memory, &status, pid, &|| {
+            if let Some(control) = &control {
+                control.ask_to_leave();
+            }
+        }),
         None => wait_for_main(&attach, &status, main_pid),
     };
     status.set_main(exit);

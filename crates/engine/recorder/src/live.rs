@@ -56,7 +56,7 @@ pub(crate) struct Session {
 
 /// The threads that take commands and the checkpoints that are due.
 pub(crate) struct Control {
-    work: Arc<Work>,
+    pub(crate) work: Arc<Work>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     socket: PathBuf,
@@ -282,7 +282,8 @@ impl Work {
             return Ok(self.processes());
         }
         if verb == "detach" {
-            return Ok(self.detach());
+            self.detach();
+            return Ok("the processes go on without us\n".to_owned());
         }
         let segment = self.lane_of(pid).ok_or_else(|| match pid {
             Some(pid) => format!("process {pid} is not one of this session, or has ended"),
@@ -387,15 +388,6 @@ impl Work {
             }
             return;
         }
-    }
-
-    pub fn detach(&self) -> String {
-        for segment in self.lanes() {
-            // One that does not answer goes on without us once we are gone.
-            let _ = self.order(segment, command::DETACH, 0);
-        }
-        crate::waiting::let_go(&self.session.memory);
-        "the processes go on without us\n".to_owned()
     }
 
     /// Saves the past as a trace, where it begins later than the program that of the process

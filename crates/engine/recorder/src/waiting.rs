@@ -97,7 +97,12 @@ pub(crate) fn wait_for_main(attach: &AttachService, status: &Status, pid: i32) -
 
 /// Waits until a process that is no child of ours ends, or is let go. How it ended is
 /// known only if its log says so.
-pub(crate) fn wait_for_boarded(memory: &SessionMemory, status: &Status, pid: i32) -> ExitReport {
+pub(crate) fn wait_for_boarded(
+    memory: &SessionMemory,
+    status: &Status,
+    pid: i32,
+    ask_to_leave: &dyn Fn(),
+) -> ExitReport {
     let process = PidFd::open(pid);
     let mut over_since = None;
     loop {
@@ -110,6 +115,10 @@ pub(crate) fn wait_for_boarded(memory: &SessionMemory, status: &Status, pid: i32
             Some(_) | None => {}
         }
         let lets_go = memory.stop().load(Ordering::Acquire) != 0;
+        if lets_go && !exited && over_since.is_none() {
+            // By itself it notices where its log has room no more.
+            ask_to_leave();
+        }
         if exited || lets_go {
             let since = *over_since.get_or_insert_with(Instant::now);
             let is_saved = memory.lane(Segment::FIRST).dying().load(Ordering::Acquire) != 0;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use serde_json::json;
 
 use crate::exit::CommandError;
 use crate::live::sessions_dir;
@@ -25,6 +26,9 @@ Examples:
 pub struct CtlArguments {
     /// Name of the session, or the id of one of its processes
     session: Option<String>,
+    /// One JSON object
+    #[arg(long, global = true)]
+    json: bool,
     #[command(subcommand)]
     verb: Option<Verb>,
 }
@@ -72,7 +76,7 @@ struct Session {
 pub fn run(arguments: &CtlArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
     let sessions = find_sessions(&sessions_dir(&settings.home()?));
     let Some(wanted) = &arguments.session else {
-        return list_sessions(&sessions);
+        return list_sessions(&sessions, arguments.json);
     };
     let (session, pid) = choose(&sessions, wanted)?;
     let verb = match &arguments.verb {
@@ -104,7 +108,13 @@ pub fn run(arguments: &CtlArguments, settings: &Settings) -> Result<ExitCode, Co
             _ => CommandError::Try { doing: "talk to the session", source },
         },
     )?;
-    std::io::stdout().write_all(text.as_bytes())?;
+    if arguments.json && error.is_none() {
+        let said: Vec<&str> = text.lines().collect();
+        let asked = verb.split(' ').next();
+        writeln!(std::io::stdout(), "{}", json!({"session": session.name, "asked": asked, "said": said}))?;
+    } else if !arguments.json {
+        std::io::stdout().write_all(text.as_bytes())?;
+    }
     match error {
         None => Ok(ExitCode::SUCCESS),
         Some(text) => Err(CommandError::Live(text)),
@@ -134,8 +144,18 @@ fn processes(session: &Session) -> Option<Vec<(i32, String)>> {
     error.is_none().then(|| text.lines().filter_map(parse).collect())
 }
 
-fn list_sessions(sessions: &[Session]) -> Result<ExitCode, CommandError> {
+fn list_sessions(sessions: &[Session], as_json: bool) -> Result<ExitCode, CommandError> {
     let mut out = std::io::stdout().lock();
+    if as_json {
+        let about = |session: &Session| {
+            let process = |(pid, count): (i32, String)| json!({"process": pid, "checkpoints": count.parse::<u64>().ok()});
+            let processes: Vec<_> = processes(session)?.into_iter().map(process).collect();
+            Some(json!({"session": session.name, "processes": processes}))
+        };
+        let found: Vec<_> = sessions.iter().filter_map(about).collect();
+        writeln!(out, "{}", json!({ "sessions": found }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     for session in sessions {
         let Some(processes) = processes(session) else { continue };
         writeln!(out, "{}", session.name)?;

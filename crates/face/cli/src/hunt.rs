@@ -2,22 +2,24 @@
 
 mod attempt;
 mod reach;
+mod told;
 mod watch;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::ProgressBar;
+use serde_json::json;
 use trace_store::{LaneEnd, StoreError, TraceReader, traces};
 
 use crate::exit::{self, CommandError};
 use crate::progress;
 use crate::seeds;
 use crate::settings::Settings;
-use crate::stack_at;
 use crate::wording;
 use attempt::{Try, TryEnd};
 use watch::{Limited, Waited, Watch};
@@ -74,6 +76,9 @@ pub struct HuntArguments {
     /// Show at once what the program writes, in every try
     #[arg(long)]
     show: bool,
+    /// One JSON object on standard output; what the program wrote goes to standard error
+    #[arg(long, conflicts_with = "show")]
+    json: bool,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -119,8 +124,12 @@ pub fn run(arguments: &HuntArguments, settings: &Settings) -> Result<ExitCode, C
     // While somebody records, the kept files of the tries stay until the next `rm`.
     let _ = traces::prune(&hunt.home);
     match result? {
-        Outcome::Caught { number, seed, failure, dir } => hunt.tell_caught(number, seed, failure, &dir),
+        Outcome::Caught { number, seed, failure, dir } => hunt.tell_caught(number, seed, failure, &dir)?,
         Outcome::Nothing => {
+            if arguments.json {
+                let nothing = json!({"caught": false, "tries": arguments.tries, "hunt_seed": hunt.seed});
+                writeln!(std::io::stdout(), "{nothing}")?;
+            }
             hunt.say(&format!(
                 "none of {} tries failed; the same seeds again: --seed {}",
                 wording::count(arguments.tries),
@@ -278,7 +287,7 @@ impl<'a> Hunt<'a> {
             Verdict::Failed(_) | Verdict::Broken => {}
         }
         self.bar.finish_and_clear();
-        attempt.show_output()?;
+        attempt.show_output(self.arguments.json)?;
         match verdict {
             Verdict::Failed(failure) => {
                 let dir = self.keep(dir)?;
@@ -413,42 +422,6 @@ impl<'a> Hunt<'a> {
             }
         }
     }
-
-    fn tell_caught(&self, number: u64, seed: u64, failure: Failure, dir: &Path) {
-        let name = if self.output.is_none() {
-            if let Err(error) = traces::set_latest(&self.home, dir) {
-                telling::tell!("retrovane: {error}");
-            }
-            dir.file_name().filter(|_| self.settings.has_usual_home())
-        } else {
-            None
-        };
-        let (number, tries) = (wording::count(number), wording::count(self.arguments.tries));
-        self.say(&format!("caught in try {number} of {tries}: {}", failure_text(failure)));
-        self.say(&format!("its seed is {seed}"));
-        self.say(&format!("its trace is {}", wording::printable(dir.to_string_lossy().as_bytes())));
-        let words = ["retrovane".into(), "replay".into(), name.unwrap_or(dir.as_os_str()).to_owned()];
-        let place = if self.settings.quiet { None } else { self.place_of_crash(dir) };
-        let at = if place.is_some() { " --at crash" } else { "" };
-        self.say(&format!("replay it: {}{at}", wording::command(&words)));
-        if let Some(place) = place {
-            self.say(&format!("it died in {}", wording::printable(place.as_bytes())));
-        }
-    }
-
-    /// Where a signal killed the program, with its callers, as far as sources are known; `None` if none did.
-    fn place_of_crash(&self, dir: &Path) -> Option<String> {
-        const CALLERS: usize = 2;
-        let trace = TraceReader::open(dir).ok()?;
-        // Another process of it may have been ended by its parent.
-        trace.summary().filter(|summary| matches!(summary.exit, LaneEnd::Killed(_)))?;
-        let (_, _, frames) = stack_at::crash(&trace, None, self.settings).ok().flatten()?;
-        let mut known =
-            frames.iter().enumerate().filter(|(level, frame)| *level == 0 || frame.source.is_some());
-        let shown: Vec<String> =
-            known.by_ref().take(1 + CALLERS).map(|(_, frame)| stack_at::frame_text(frame)).collect();
-        (!shown.is_empty()).then(|| shown.join(", called by "))
-    }
 }
 
 fn verdict_of_test(status: ExitStatus) -> Result<Verdict, CommandError> {
@@ -459,18 +432,6 @@ fn verdict_of_test(status: ExitStatus) -> Result<Verdict, CommandError> {
             Err(CommandError::Usage(format!("the shell cannot run the test of --until: exit code {code}")))
         }
         Some(_) | None => Ok(Verdict::Good),
-    }
-}
-
-fn failure_text(failure: Failure) -> String {
-    match failure {
-        Failure::Exited(code) => format!("it ended with exit code {code}"),
-        Failure::Killed(number) => format!("{} killed it", wording::signal(number)),
-        Failure::Hung(limit) => {
-            let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-            format!("it ran for longer than {}, and was killed", wording::duration(limit))
-        }
-        Failure::Test => "the test of --until succeeded".to_owned(),
     }
 }
 

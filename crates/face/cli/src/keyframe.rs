@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use replayer::ReplayOptions;
+use serde_json::json;
 use timeline::{Reason, Timeline, report_kind};
 use trace_store::keyframes;
 
@@ -45,6 +46,9 @@ pub struct KeyframeArguments {
     /// Remove the keyframes that there are
     #[arg(long, conflicts_with_all = ["every", "pid"])]
     remove: bool,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// What a debugger's replay does with keyframes.
@@ -97,6 +101,9 @@ pub fn run(arguments: &KeyframeArguments, settings: &Settings) -> Result<ExitCod
     let trace_dir = settings.trace_dir(arguments.trace.as_deref())?;
     if arguments.remove {
         let removed = keyframes::remove_all(&trace_dir)?;
+        if arguments.json {
+            writeln!(std::io::stdout(), "{}", json!({ "removed": removed }))?;
+        }
         if !settings.quiet {
             telling::tell!("retrovane: {removed} keyframes removed");
         }
@@ -122,8 +129,13 @@ pub fn run(arguments: &KeyframeArguments, settings: &Settings) -> Result<ExitCod
     if positions.is_empty() && !settings.quiet {
         telling::tell!("retrovane: no keyframe: the program ends too soon for one (see --every)");
     }
-    for position in positions {
-        writeln!(std::io::stdout(), "{position}")?;
+    if arguments.json {
+        let positions: Vec<String> = positions.iter().map(ToString::to_string).collect();
+        writeln!(std::io::stdout(), "{}", json!({ "keyframes": positions }))?;
+    } else {
+        for position in positions {
+            writeln!(std::io::stdout(), "{position}")?;
+        }
     }
     let trace = timeline.trace();
     Ok(exit::of_shown(trace.as_ref().and_then(|trace| trace.cut())))

@@ -22,9 +22,11 @@ use serde_json::{Value, json};
 
 use crate::exit::{self, CommandError};
 use crate::settings::Settings;
+use crate::verbs::answers::{Answers, Question};
 use crate::verbs::cursor::{Beginning, Cursor, Limit};
-use crate::verbs::table::{self, CLOSE, CURSOR, OPEN, Of, Parameter, TIMEOUT, TRACE, VERBS, Verb};
-use crate::verbs::{Arguments, VerbError, bounded, number, text, whole};
+use crate::verbs::log::LastIndex;
+use crate::verbs::table::{self, BOOKMARK, CLOSE, CURSOR, OPEN, Of, Parameter, TIMEOUT, TRACE, VERBS, Verb};
+use crate::verbs::{Arguments, VerbError, bounded, made, number, text, whole};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,7 +34,8 @@ Examples:
   retrovane mcp make-3                  the tools mean this trace where they name none
   {\"mcpServers\": {\"retrovane\": {\"command\": \"retrovane\", \"args\": [\"mcp\"]}}}
 
-The tools are read-only: they look at recordings, move cursors in them, and change nothing. See docs/AGENTS.md.";
+The tools look at recordings and move cursors in them. `report` writes a page beside a trace. `hunt` runs the recorded
+program again, in a sandbox, and only with --allow-hunt. See docs/AGENTS.md.";
 
 /// Cursors that may be open at once: each has a debugger and a replaying program.
 const CURSORS_MAX: usize = 8;
@@ -50,11 +53,21 @@ what it came from; `evaluate` where it was written. Positions in answers lead ba
 pub struct McpArguments {
     /// The trace that tools mean where they name none [default: the latest]
     trace: Option<String>,
+    /// Permit the tool `hunt`: it runs the recorded program again, in a sandbox without network, until it fails
+    #[arg(long)]
+    allow_hunt: bool,
 }
 
 /// Serves until the client closes standard input.
 pub fn run(arguments: McpArguments, settings: Settings) -> ExitCode {
-    let server = Server { settings, trace: arguments.trace, cursors: Mutex::default() };
+    let McpArguments { trace, allow_hunt } = arguments;
+    let server = Server {
+        settings,
+        trace,
+        may_hunt: allow_hunt,
+        cursors: Mutex::default(),
+        last_index: LastIndex::default(),
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let ended = runtime.map_err(|error| error.to_string()).and_then(|runtime| {
         runtime.block_on(async {
@@ -75,7 +88,9 @@ pub fn run(arguments: McpArguments, settings: Settings) -> ExitCode {
 struct Server {
     settings: Settings,
     trace: Option<String>,
+    may_hunt: bool,
     cursors: Mutex<Cursors>,
+    last_index: LastIndex,
 }
 
 #[derive(Default)]
@@ -106,7 +121,10 @@ impl Server {
             let trace = self.trace_dir(&arguments)?;
             return match verb.name {
                 "open" => self.open(&trace, &arguments, limit),
-                name => whole::answer(name, &trace, &arguments, &limit),
+                name if verb.of == Of::Made => {
+                    made::answer(name, &trace, &arguments, &limit, &self.settings, self.may_hunt)
+                }
+                _ => self.of_trace(verb, &trace, arguments, &limit),
             };
         }
         let wanted = number(&arguments, "cursor", u64::MAX)?
@@ -126,6 +144,31 @@ impl Server {
             self.cursors().open.remove(&wanted);
         }
         answer
+    }
+
+    /// What is asked of a whole trace: from before, where a replay of all of it has answered it.
+    fn of_trace(
+        &self,
+        verb: &Verb,
+        trace: &std::path::Path,
+        mut given: Arguments,
+        limit: &Limit<'_>,
+    ) -> Result<Value, VerbError> {
+        if verb.of == Of::Log {
+            return whole::answer(verb.name, trace, &given, limit, &self.last_index);
+        }
+        given.remove("trace");
+        given.remove("timeout_s");
+        let question = Question { verb: verb.name, pid: None, at: None, given: &given };
+        let answers = Answers::of(trace);
+        if let Some(answer) = answers.as_ref().and_then(|answers| answers.get(question)) {
+            return Ok(answer.clone());
+        }
+        let answer = whole::answer(verb.name, trace, &given, limit, &self.last_index)?;
+        if let Some(answers) = answers {
+            answers.keep(question, &answer, &[]);
+        }
+        Ok(answer)
     }
 
     fn open(
@@ -211,15 +254,16 @@ impl ServerHandler for Agents {
 }
 
 fn all_verbs() -> impl Iterator<Item = &'static Verb> {
-    [&OPEN, &CLOSE].into_iter().chain(VERBS)
+    [&OPEN, &CLOSE, &BOOKMARK].into_iter().chain(VERBS)
 }
 
 fn tool(verb: &Verb) -> Tool {
     let others: &[Parameter] = match verb.of {
-        Of::Trace | Of::Log => &[TRACE, TIMEOUT],
+        Of::Trace | Of::Log | Of::Made => &[TRACE, TIMEOUT],
         Of::Cursor => &[CURSOR, TIMEOUT],
     };
     let mut tool = Tool::new(verb.name, verb.about, Arc::new(table::schema(verb, others)));
-    tool.annotations = Some(ToolAnnotations::new().read_only(true).open_world(false));
+    let hints = ToolAnnotations::new().read_only(verb.of != Of::Made).open_world(false);
+    tool.annotations = Some(if verb.of == Of::Made { hints.destructive(false) } else { hints });
     tool
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use serde_json::json;
 use trace_store::{TraceReader, pack, traces};
 
 use crate::exit::{self, CommandError};
@@ -48,6 +49,9 @@ pub struct PackArguments {
     redact: bool,
     #[command(flatten)]
     masking: RedactArguments,
+    /// One JSON object that names what was written
+    #[arg(long)]
+    json: bool,
 }
 
 /// Packs.
@@ -75,12 +79,17 @@ pub fn run(arguments: &PackArguments, settings: &Settings) -> Result<ExitCode, C
     for line in masked.iter().flat_map(Masked::lines) {
         telling::tell!("retrovane: {line}");
     }
+    let bytes = std::fs::metadata(&output).map_or(0, |found| found.len());
+    if arguments.json {
+        let masked = masked.as_ref().map(Masked::json);
+        let written = json!({"pack": output, "bytes": bytes, "sources": count, "masked": masked});
+        writeln!(std::io::stdout(), "{written}")?;
+    }
     if !settings.quiet {
-        let bytes = std::fs::metadata(&output).map_or(0, |found| found.len());
         let with = if arguments.sources { format!(", with {count} sources") } else { String::new() };
         telling::tell!("retrovane: packed {} ({}{with})", dir.display(), wording::bytes(bytes));
     }
-    if arguments.output.is_none() {
+    if arguments.output.is_none() && !arguments.json {
         writeln!(std::io::stdout(), "{}", output.display())?;
     }
     Ok(exit::of_shown(TraceReader::open(&dir)?.cut()))

@@ -77,6 +77,9 @@ pub struct TimelineArguments {
     /// A file in the format that Perfetto and chrome://tracing read
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
+    /// One JSON object that names what was written
+    #[arg(long)]
+    json: bool,
 }
 
 pub fn run(arguments: &TimelineArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
@@ -105,6 +108,12 @@ pub fn run(arguments: &TimelineArguments, settings: &Settings) -> Result<ExitCod
     if let Some(path) = &arguments.perfetto {
         write_perfetto(&trace, &index, path)?;
         say_written(path, settings);
+    }
+    if arguments.json {
+        let (page, perfetto) = (&arguments.output, &arguments.perfetto);
+        let (events, processes) = (index.events.len(), trace.lanes().len());
+        let written = json!({"page": page, "perfetto": perfetto, "events": events, "processes": processes});
+        writeln!(std::io::stdout(), "{written}")?;
     }
     if let Some(cut) = trace.cut()
         && !settings.quiet

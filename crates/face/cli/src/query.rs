@@ -12,8 +12,9 @@ use crate::exit::{CommandError, as_json};
 use crate::settings::Settings;
 use crate::verbs::answers::{Answers, Question};
 use crate::verbs::cursor::{Beginning, Cursor, Limit};
+use crate::verbs::log::LastIndex;
 use crate::verbs::table::{self, Kind, Of, VERBS, Verb};
-use crate::verbs::{Arguments, VerbError, bounded, whole};
+use crate::verbs::{Arguments, VerbError, bounded, made, whole};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +24,8 @@ Examples:
   retrovane query search make-3 text=ENOENT calls=file most=5
   retrovane query calls function=insert last=true
   retrovane query sender --pid 4711 --at 109        who sent what process 4711 had read there
+  retrovane query turns last=true                   who ran when, the last of it
+  retrovane query hunt --allow-hunt tries=500       run the program again in its recorded world, until it fails
   retrovane query --list                            all verbs and their arguments
 
 The answer is one JSON object; its fields are those of the tools of `retrovane mcp` (docs/AGENTS.md).
@@ -50,6 +53,9 @@ pub struct QueryArguments {
     /// Give up after so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
+    /// Permit the verb `hunt`: it runs the recorded program again, in a sandbox without network
+    #[arg(long)]
+    allow_hunt: bool,
     /// List the verbs, with their arguments
     #[arg(long)]
     list: bool,
@@ -84,7 +90,11 @@ fn answer(arguments: &QueryArguments, settings: &Settings) -> Result<ExitCode, C
     })?;
     let (trace, given) = parse(verb, &arguments.words)?;
     let place = Place { trace, pid: arguments.pid, at: arguments.at.as_deref() };
-    match ask(verb, &place, &given, arguments.timeout, settings)? {
+    let answered = match verb.of {
+        Of::Made => make(verb, &place, &given, arguments, settings)?,
+        Of::Trace | Of::Log | Of::Cursor => ask(verb, &place, &given, arguments.timeout, settings)?,
+    };
+    match answered {
         Ok(answer) => {
             writeln!(out, "{}", bounded(answer))?;
             Ok(ExitCode::SUCCESS)
@@ -94,6 +104,20 @@ fn answer(arguments: &QueryArguments, settings: &Settings) -> Result<ExitCode, C
             Ok(ExitCode::from(1))
         }
     }
+}
+
+/// What a verb makes that leaves something beside the trace: it is asked for each time.
+fn make(
+    verb: &Verb,
+    place: &Place<'_>,
+    given: &Arguments,
+    arguments: &QueryArguments,
+    settings: &Settings,
+) -> Result<Result<Value, VerbError>, CommandError> {
+    let trace = settings.trace_dir(place.trace)?;
+    let never = AtomicBool::new(false);
+    let limit = Limit::new(arguments.timeout, &never, settings.sandbox);
+    Ok(made::answer(verb.name, &trace, given, &limit, settings, arguments.allow_hunt))
 }
 
 /// Where something is asked.
@@ -138,8 +162,9 @@ fn compute(
     limit: Limit<'_>,
 ) -> Result<(Value, Vec<PathBuf>), VerbError> {
     match verb.of {
-        Of::Trace | Of::Log => {
-            let answer = whole::answer(verb.name, trace, &with_place(verb, place, given), &limit)?;
+        Of::Trace | Of::Log | Of::Made => {
+            let given = with_place(verb, place, given);
+            let answer = whole::answer(verb.name, trace, &given, &limit, &LastIndex::default())?;
             Ok((answer, Vec::new()))
         }
         Of::Cursor => {

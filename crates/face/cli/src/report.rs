@@ -69,6 +69,9 @@ pub struct ReportArguments {
     /// Leave data out that may be secret, and make no pack, or with --mask a masked one
     #[arg(long)]
     redact: bool,
+    /// Make no pack
+    #[arg(long, conflicts_with_all = ["mask", "leave", "wrap"])]
+    no_pack: bool,
     #[command(flatten)]
     masking: RedactArguments,
     /// Only of this process of the recorded ones
@@ -117,7 +120,7 @@ pub fn run(arguments: &ReportArguments, settings: &Settings) -> Result<ExitCode,
         true => Some(arguments.masking.masked(&trace, settings)?),
         false => None,
     };
-    let has_pack = !arguments.redact || masked.is_some();
+    let has_pack = !arguments.no_pack && (!arguments.redact || masked.is_some());
     let pack_path = has_pack.then(|| output.with_extension("rvpack"));
     let is_redacted = arguments.redact;
     let written = Written { output: &output, pack: pack_path.as_deref(), pid: arguments.pid, is_redacted };

@@ -30,7 +30,8 @@ Examples:
 
 The program runs again in a sandbox, with the recorded arguments, environment, directory, standard
 input and files (those that have changed since, or are gone, stand as they were). Nothing reaches the
-network, other processes or files outside. It is recorded: the new trace is a trace like any other.
+network, other processes or files outside. It is recorded: the new trace is a trace like any other, and
+`latest` stays the recording that you made.
 Time, random numbers and process ids are those of today.
 
 Ends with 0 if the recorded failure is gone, with 1 if it is the same, with 118 if it is another, with
@@ -158,9 +159,6 @@ pub fn run(arguments: &RetryArguments, settings: &Settings) -> Result<ExitCode, 
     if !dir.join("trace.json").exists() {
         let _ = std::fs::remove_dir(&dir);
         return Ok(ExitCode::from(code));
-    }
-    if arguments.output.is_none() {
-        traces::set_latest(&home, &dir)?;
     }
     let now = TraceReader::open(&dir)?;
     tell(&trace, &now, arguments, settings)

@@ -1,8 +1,10 @@
 //! `retrovane rm`.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Args;
+use serde_json::json;
 use trace_store::{StoreError, traces};
 
 use crate::exit::CommandError;
@@ -31,6 +33,9 @@ pub struct RmArguments {
     /// Do not ask (for --all)
     #[arg(long)]
     yes: bool,
+    /// One JSON object that says what was removed
+    #[arg(long)]
+    json: bool,
 }
 
 /// Removes.
@@ -47,22 +52,25 @@ pub fn run(arguments: &RmArguments, settings: &Settings) -> Result<ExitCode, Com
         arguments.traces.clone()
     };
     // One that cannot be removed does not keep the others.
-    let (mut first_error, mut removed) = (None, 0);
+    let (mut first_error, mut removed) = (None, Vec::new());
     for name in &names {
         let done = traces::remove(&home, name);
-        removed += u32::from(done.is_ok());
-        if let Err(error) = done {
-            if first_error.is_some() {
-                telling::tell!("retrovane: {error}");
-            } else {
-                first_error = Some(error);
-            }
+        match done {
+            Ok(()) => removed.push(name),
+            Err(error) if first_error.is_some() => telling::tell!("retrovane: {error}"),
+            Err(error) => first_error = Some(error),
         }
     }
-    if removed == 0 && first_error.is_some() {
+    if removed.is_empty() && first_error.is_some() {
         return first_error.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()));
     }
-    match traces::prune(&home) {
+    let pruned = traces::prune(&home);
+    if arguments.json {
+        let [files, bytes] = pruned.as_ref().map_or([0; 2], |pruned| [pruned.files, pruned.bytes]);
+        let done = json!({"removed": removed, "kept_files": files, "kept_files_bytes": bytes});
+        writeln!(std::io::stdout(), "{done}")?;
+    }
+    match pruned {
         Ok(pruned) if pruned.files > 0 && !settings.quiet => {
             telling::tell!(
                 "retrovane: {} kept files went too ({})",

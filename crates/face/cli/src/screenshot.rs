@@ -1,11 +1,13 @@
 //! `retrovane screenshot`: what a recorded program's windows showed at a position.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
 use replayer::{Real, ReplayOptions, replay};
+use serde_json::json;
 use timeline::Position;
 use trace_store::TraceReader;
 
@@ -43,6 +45,9 @@ pub struct ScreenshotArguments {
     /// The display that draws it [default: that of the environment]
     #[arg(long, value_name = "DISPLAY")]
     display: Option<String>,
+    /// One JSON object that names the picture
+    #[arg(long)]
+    json: bool,
 }
 
 /// Replays up to the position, and asks the display for what is there.
@@ -78,13 +83,20 @@ pub fn run(arguments: &ScreenshotArguments, settings: &Settings) -> Result<ExitC
 fn threads(show: &Arc<Show>, arguments: &ScreenshotArguments, settings: &Settings) -> Box<dyn FnOnce()> {
     let connections = show.begin();
     let (show, output, is_quiet) = (Arc::clone(show), arguments.output.clone(), settings.quiet);
+    let as_json = arguments.json;
     Box::new(move || {
         connections();
         injector::start_thread("picture", move || {
             let code = match show.picture().and_then(|picture| picture.save(&output)) {
-                Ok(()) => 0,
+                Ok(()) => {
+                    if as_json {
+                        // Who reads no more needs no name.
+                        let _ = writeln!(std::io::stdout(), "{}", json!({ "picture": output }));
+                    }
+                    0
+                }
                 Err(error) => {
-                    telling::tell!("retrovane: {error}");
+                    exit::failure(exit::FAILED, &error);
                     exit::FAILED
                 }
             };

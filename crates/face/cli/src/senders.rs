@@ -6,8 +6,7 @@
 //! Invariant: an arrow that is not certain says so; which of several equal messages of several senders came
 //! first is not in the logs.
 //!
-//! Deliberately absent: a replay; descriptors that were passed over sockets, whose numbers the sender's log does not
-//! hold.
+//! Deliberately absent: a replay; descriptors that sendmmsg(2) passed, whose numbers the sender's log does not hold.
 
 mod calls;
 mod descriptors;

@@ -3,12 +3,16 @@
 //! A *verb* is asked of a *cursor*, which stands at a position of a recording ([`cursor`]), or of the
 //! trace itself ([`whole`]). Answers are JSON objects of bounded size.
 //!
+//! Two make something: a page, and recordings of the program run again ([`made`]).
+//!
 //! Deliberately absent: commands of gdb or of a shell in any form; what reaches outside of the trace.
 
 pub mod answers;
 pub mod cursor;
 pub mod log;
+pub mod made;
 pub mod table;
+pub mod turns;
 pub mod whole;
 
 use serde_json::{Map, Value};

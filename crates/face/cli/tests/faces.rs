@@ -57,7 +57,12 @@ struct Client {
 
 impl Client {
     fn new(crash: &Crash) -> Client {
+        Client::with(crash, &[])
+    }
+
+    fn with(crash: &Crash, options: &[&str]) -> Client {
         let mut command = crash.retrovane(&["mcp"]);
+        command.args(options);
         command.arg(crash.trace()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut server = command.spawn().expect("the server starts");
         let requests = server.stdin.take().expect("piped");
@@ -156,6 +161,119 @@ fn an_agent_finds_the_demos_bug() {
     assert!(!is_error);
     let (_, is_error) = client.ask("where", json!({"cursor": cursor}));
     assert!(is_error);
+}
+
+#[test]
+fn a_cursor_goes_back_to_bookmarks_and_to_the_crash() {
+    let crash = Crash::record();
+    let mut client = Client::new(&crash);
+    let (place, _) = client.ask("open", json!({}));
+    let cursor = place["cursor"].clone();
+    let mut ask = |tool: &str, mut arguments: Value| {
+        arguments["cursor"] = cursor.clone();
+        client.ask(tool, arguments)
+    };
+    let (write, _) = ask("last_write", json!({"expression": "cache->log"}));
+    let (marked, is_error) = ask("bookmark", json!({"name": "the_write"}));
+    assert!(!is_error && marked["bookmarks"]["the_write"] == write["position"], "{marked}");
+    let (again, is_error) = ask("go", json!({"to": "crash"}));
+    assert!(!is_error && again["position"] == place["position"], "{again}");
+    let (back, is_error) = ask("go", json!({"to": "the_write"}));
+    assert!(!is_error && back["position"] == write["position"], "{back}");
+    for (tool, arguments) in [
+        ("go", json!({"to": "elsewhere"})),
+        ("bookmark", json!({"name": "crash"})),
+        ("bookmark", json!({"name": "a b; shell id"})),
+    ] {
+        let (answer, is_error) = ask(tool, arguments);
+        assert!(is_error && answer["error"].is_string(), "{tool}: {answer}");
+    }
+    let (listed, _) = ask("bookmark", json!({}));
+    assert_eq!(listed["bookmarks"].as_object().map(serde_json::Map::len), Some(1), "{listed}");
+    assert_eq!(listed["position"], write["position"]);
+}
+
+#[test]
+fn a_hunt_is_permitted_by_who_starts_the_server() {
+    let crash = Crash::record();
+    let mut client = Client::new(&crash);
+    let (answer, is_error) = client.ask("hunt", json!({"tries": 1}));
+    assert!(is_error && answer["error"].as_str().is_some_and(|why| why.contains("--allow-hunt")), "{answer}");
+    let (refused, code) = crash.query(&["hunt", "tries=1"]);
+    assert_eq!((code, refused["error"].is_string()), (1, true), "{refused}");
+    assert!(!crash.bench.path("home").join("sessions-0").exists());
+
+    let mut client = Client::with(&crash, &["--allow-hunt"]);
+    let (caught, is_error) = client.ask("hunt", json!({"tries": 2000, "timeout_s": 600}));
+    assert!(!is_error && caught["caught"] == true && caught["as_recorded"] == true, "{caught}");
+    let (place, is_error) = client.ask("open", json!({"trace": caught["trace"]}));
+    assert!(!is_error && place["source"].to_string().contains("cache->log->write"), "{place}");
+    // Of the other tries nothing is left.
+    let home = std::fs::read_dir(crash.bench.path("home")).expect("there is one").flatten();
+    let traces = home.filter(|entry| entry.path().join("trace.json").exists()).count();
+    assert_eq!(traces, 1);
+    // Several schedules that do not fail, and a hunt that is given up.
+    let (nothing, is_error) = client.ask("hunt", json!({"tries": 10_000, "timeout_s": 1, "seed": 1}));
+    assert!(is_error || nothing["caught"].is_boolean(), "{nothing}");
+}
+
+#[test]
+fn a_report_is_written_beside_the_trace() {
+    let crash = Crash::record();
+    let mut client = Client::new(&crash);
+    let (first, is_error) = client.ask("report", json!({}));
+    assert!(!is_error && first["pack"].is_null(), "{first}");
+    let page = PathBuf::from(first["page"].as_str().expect("a path"));
+    assert_eq!(page.parent(), crash.trace().parent());
+    let text = std::fs::read_to_string(&page).expect("the page");
+    assert!(text.contains("SIGSEGV") && first["page_bytes"] == text.len(), "{first}");
+    // What is there stays.
+    let (second, _) = client.ask("report", json!({"pack": true}));
+    assert_ne!(second["page"], first["page"], "{second}");
+    assert!(second["pack_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{second}");
+    assert_eq!(std::fs::read_to_string(&page).expect("the page"), text);
+    let (redacted, _) = client.ask("report", json!({"redact": true}));
+    assert_eq!(redacted["redacted"], true, "{redacted}");
+}
+
+#[test]
+fn who_ran_when_is_answered_from_the_log() {
+    let bench = Bench::new();
+    let program = bench.build("tests/senders/meets.c", "-O1");
+    let recorded =
+        bench.retrovane(&["record", "-q", "-o"]).arg(bench.trace()).arg("--").arg(program).output();
+    assert!(recorded.expect("it runs").status.success());
+    let crash = Crash { bench };
+    let (answer, code) = crash.query(&["turns", "most=200"]);
+    let turns = answer["turns"].as_array().expect("a list").clone();
+    assert!(code == 0 && turns.len() > 20, "{answer}");
+    // The thread is the second one of its process.
+    let second: Vec<&Value> = turns.iter().filter(|turn| turn["thread"] == 2).collect();
+    assert!(!second.is_empty(), "{answer}");
+    let process = second[0]["process"].to_string();
+    let (own, _) = crash.query(&["turns", &format!("process={process}")]);
+    assert!(
+        own["turns"]
+            .as_array()
+            .is_some_and(|own| own.iter().all(|turn| turn["process"] == second[0]["process"]))
+    );
+    let from = format!("position={}", second[0]["from"].as_str().expect("text"));
+    let (later, _) = crash.query(&["turns", &format!("process={process}"), &from, "most=1"]);
+    assert_eq!(later["more"], true, "{later}");
+    let (last, _) = crash.query(&["turns", "last=true", "most=1"]);
+    assert_eq!(last["turns"][0], turns[turns.len() - 1], "{last}");
+}
+
+#[test]
+fn an_error_of_a_command_behind_a_verb_is_no_answer() {
+    let crash = Crash::record();
+    let (answer, code) = crash.query(&["calls", "function=no_such_function"]);
+    assert!(
+        code == 1 && answer["error"].as_str().is_some_and(|why| why.contains("no_such_function")),
+        "{answer}"
+    );
+    let (answer, code) = crash.query(&["values", "line=sessions.c:39", "expressions=no_such_name"]);
+    assert!(code == 1 && answer["error"].is_string() && answer["values"].is_null(), "{answer}");
 }
 
 #[test]

@@ -110,8 +110,11 @@ fn answers_are_as_the_schema_says() {
     for (definition, words, code) in commands {
         recording.answers(definition, words, code);
     }
-    let verbs: [&[&str]; 14] = [
+    let verbs: [&[&str]; 17] = [
         &["overview"],
+        &["turns"],
+        &["report"],
+        &["hunt", "--allow-hunt", "tries=1"],
         &["search", "text=write"],
         &["calls", "function=add"],
         &["values", "line=sessions.c:39", "expressions=bucket"],

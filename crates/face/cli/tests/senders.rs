@@ -68,13 +68,15 @@ fn each_message_leads_to_who_sent_it() {
         assert!(sent[0]["text"].as_str().is_some_and(|text| text.contains(begin)), "{message}: {answer}");
         assert_ne!(sent[0]["process"], received[0]["process"], "{message}: {answer}");
         assert_eq!(answer["certain"], true, "{message}: {answer}");
+        let thread = if message == "by thread" { 2 } else { 1 };
+        assert_eq!(sent[0]["thread"], thread, "{message}: {answer}");
         // And back again.
         let (process, event) = (sent[0]["process"].to_string(), sent[0]["event"].to_string());
         let back = meetings.query(&["receiver", "--pid", &process, "--at", &event]);
         assert_eq!(back["received"][0]["event"], received[0]["position"], "{message}: {back}");
         asked += 1;
     }
-    assert_eq!(asked, 16, "{}", meetings.said);
+    assert_eq!(asked, 19, "{}", meetings.said);
 }
 
 #[test]
@@ -96,7 +98,7 @@ fn signals_deaths_waits_and_queues_have_senders() {
     assert_eq!(deaths.len(), 1, "{deaths:?}");
     by(&deaths[0], "signal", "SIGKILL) = 0");
     let waits = meetings.events("waitid", "");
-    assert_eq!(waits.len(), 11);
+    assert_eq!(waits.len(), 14);
     for wait in &waits {
         by(wait, "wait", "+++ exited with 0 +++");
     }
@@ -159,4 +161,36 @@ fn meetings_are_drawn() {
     for ((id, from), (other, to)) in starts.iter().zip(&finishes) {
         assert!(id == other && from != to, "{starts:?} {finishes:?}");
     }
+}
+
+#[test]
+fn descriptors_that_went_with_a_message_are_shown() {
+    let meetings = Meetings::record();
+    let sent = meetings.events("sendmsg", "SCM_RIGHTS [");
+    assert_eq!(sent.len(), 2, "{sent:?}");
+}
+
+/// `sender` in gdb says who sent what was read, and leads there.
+#[test]
+fn gdb_goes_to_the_sender() {
+    let meetings = Meetings::record();
+    let received = meetings.events("read", "\"by pipe 1");
+    let behind = received[0]["position"].as_u64().expect("a number") + 1;
+    let mut gdb = meetings.retrovane(&["replay", "--gdb", "--batch", "--at", &behind.to_string()]);
+    gdb.args(["--pid", &received[0]["process"].to_string(), "--ex", "sender", "--ex", "sender go"]);
+    gdb.args([
+        "--ex",
+        "python print('process', gdb.selected_inferior().pid)",
+        "--ex",
+        "inferior 1",
+        "--ex",
+        "when",
+    ]);
+    let ran = gdb.arg(meetings.trace()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let answer = meetings.sender(&received[0]);
+    let sender = answer["sent"][0]["process"].to_string();
+    assert!(said.contains(&format!("sent by process {sender} (")), "{said}");
+    assert!(said.contains(&format!("\nprocess {sender}\n")) && said.contains("pipes ("), "{said}");
+    assert!(said.contains(&format!("\n{behind}+0\n")), "{said}");
 }

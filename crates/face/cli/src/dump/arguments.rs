@@ -40,8 +40,8 @@ pub fn show(out: &mut String, call: &Call<'_>, index: usize, arg: &Arg) {
         }
         Ty::IovIn(count) => messages::vectors_in(out, call, value, call.event.arg(usize::from(count))),
         Ty::IovOut(_) => messages::vectors_out(out, call, value),
+        Ty::MsgIn => messages::sent(out, call, value),
         Ty::MsgOut => messages::received(out, call, value),
-        Ty::MsgIn => address(out, value),
         Ty::MmsgIn(_) | Ty::MmsgOut(_) => messages::lengths(out, call, value),
     }
 }

@@ -90,6 +90,14 @@ fn show_control(out: &mut String, data: &[u8]) {
     out.push(']');
 }
 
+/// A message that was sent: of it the log has the descriptors that went with it.
+pub fn sent(out: &mut String, call: &Call<'_>, value: u64) {
+    let Some(control) = call.loose_blobs(Tag::Sent).next() else { return address(out, value) };
+    out.push_str("{msg_control=");
+    show_control(out, control.data);
+    out.push('}');
+}
+
 /// Several messages: how long each of them was.
 pub fn lengths(out: &mut String, call: &Call<'_>, value: u64) {
     let count = call.event.result().clamp(0, SHOWN_MAX as i64) as u64;

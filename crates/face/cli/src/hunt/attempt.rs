@@ -76,12 +76,16 @@ impl Try {
         summary.map_or(TryEnd::Broken, |summary| TryEnd::Recorded { end: summary.exit, notes: summary.notes })
     }
 
-    /// Shows what the program wrote, if it was not shown at once.
-    pub fn show_output(&mut self) -> io::Result<()> {
+    /// Shows what the program wrote, if it was not shown at once; all of it on standard error where the other is ours.
+    pub fn show_output(&mut self, as_errors: bool) -> io::Result<()> {
         let Some([output, errors]) = &mut self.captured else { return Ok(()) };
         output.rewind()?;
-        io::copy(output, &mut io::stdout())?;
-        io::stdout().flush()?;
+        if as_errors {
+            io::copy(output, &mut io::stderr())?;
+        } else {
+            io::copy(output, &mut io::stdout())?;
+            io::stdout().flush()?;
+        }
         errors.rewind()?;
         io::copy(errors, &mut io::stderr())?;
         Ok(())

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use events::{Event, Tag};
 use syscall_model::by_name;
 
+use super::descriptors::EndNumber;
 use super::ends::{Address, Connection};
 use super::{Meeting, Place, Senders};
+use crate::control_messages::passed_descriptors;
 use crate::dump::waited_for;
 use crate::lane_events::WholeEvent;
 
@@ -342,6 +344,7 @@ impl Senders {
             Call::ReceiveMessage => {
                 let header = memory(whole, event.arg(1));
                 let [name, control] = [0, 32].map(|at| long(header, at).unwrap_or(0));
+                self.note_arrived(end, at.process, &passed_descriptors(memory(whole, control)), flags);
                 from = any_blob(whole, name).and_then(Address::of);
                 let others = [event.arg(1), name, control];
                 for blob in whole.blobs().filter(|blob| blob.tag == Tag::Memory) {
@@ -363,6 +366,29 @@ impl Senders {
         self.ends.receive(end, at, bytes, &data, from);
     }
 
+    /// Descriptors that a message brought.
+    fn note_arrived(&mut self, end: EndNumber, process: usize, numbers: &[i32], flags: u64) {
+        const CMSG_CLOEXEC: u64 = 0x4000_0000;
+        if numbers.is_empty() {
+            return;
+        }
+        let sent = self.ends.take_passed(end, numbers.len()).unwrap_or_default();
+        for (place, number) in numbers.iter().enumerate() {
+            match sent.get(place).copied().flatten() {
+                Some(end) => self.descriptors.set(process, *number, end, flags & CMSG_CLOEXEC != 0),
+                None => self.descriptors.close(process, *number..=*number),
+            }
+        }
+    }
+
+    /// Descriptors that a message takes with it; of many the log has the first ones.
+    fn note_passed(&mut self, end: EndNumber, process: usize, whole: &WholeEvent) {
+        let Some(control) = whole.blobs().find(|blob| blob.tag == Tag::Sent) else { return };
+        let numbers = passed_descriptors(control.data);
+        let ends = numbers.iter().map(|number| self.descriptors.end_of(process, *number)).collect();
+        self.ends.pass(end, ends);
+    }
+
     fn note_sent(&mut self, call: Call, at: Place, whole: &WholeEvent) {
         let event = whole.event();
         let Some(end) = self.descriptors.end_of(at.process, event.arg(0) as i32) else { return };
@@ -370,10 +396,14 @@ impl Senders {
             Call::SendTo => any_blob(whole, event.arg(4)).and_then(Address::of),
             _ => None,
         };
-        let first = whole.blobs().find(|blob| {
-            blob.tag == Tag::Sent
-                && (call == Call::Write || call == Call::SendMessage || blob.address == event.arg(1))
-        });
+        // Of a message the log has the descriptors in it alone.
+        if call == Call::SendMessage {
+            self.note_passed(end, at.process, whole);
+            return self.ends.send(end, at, event.result() as u64, &[], None);
+        }
+        let first = whole
+            .blobs()
+            .find(|blob| blob.tag == Tag::Sent && (call == Call::Write || blob.address == event.arg(1)));
         let begin = first.map_or(&[] as &[u8], |blob| blob.data);
         if self.ends.all[end].meeting == Meeting::Counter {
             return self.ends.send(end, at, long(begin, 0).unwrap_or(0), &[], None);

@@ -1,12 +1,14 @@
 //! Ends of pipes, sockets and queues: what was sent and received at each.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use super::descriptors::EndNumber;
 use super::{Meeting, Place};
 
 /// What is kept of a message that was received.
 const RECEIVED_BYTES_KEPT_MAX: usize = 256;
+/// Messages with descriptors that nobody has received; the oldest are forgotten.
+const PASSED_MAX: usize = 4096;
 
 /// Where a socket is, or whom it sends to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -119,6 +121,13 @@ pub struct Connection {
     pub listener: Option<Address>,
 }
 
+/// Descriptors in a message that nobody has received yet.
+#[derive(Debug)]
+struct Passed {
+    from: EndNumber,
+    ends: Vec<Option<EndNumber>>,
+}
+
 #[derive(Debug, Default)]
 pub struct Ends {
     pub all: Vec<End>,
@@ -127,6 +136,7 @@ pub struct Ends {
     /// Reading and writing end of named pipes.
     named_pipes: HashMap<Vec<u8>, [EndNumber; 2]>,
     queues: HashMap<u64, EndNumber>,
+    passed: VecDeque<Passed>,
     sent: u64,
 }
 
@@ -192,5 +202,26 @@ impl Ends {
         let begin = begin[..begin.len().min(RECEIVED_BYTES_KEPT_MAX)].to_vec();
         let from = from.or_else(|| self.all[end].remote.clone());
         self.all[end].received.push(Received { at, bytes, begin, from });
+    }
+
+    /// Descriptors leave in a message from this end.
+    pub fn pass(&mut self, from: EndNumber, ends: Vec<Option<EndNumber>>) {
+        if self.passed.len() == PASSED_MAX {
+            self.passed.pop_front();
+        }
+        self.passed.push_back(Passed { from, ends });
+    }
+
+    /// So many descriptors arrive at this end: what they lead to. Who is at the other end is known of pairs; of connections
+    /// the oldest message with as many of them is meant.
+    pub fn take_passed(&mut self, at: EndNumber, count: usize) -> Option<Vec<Option<EndNumber>>> {
+        let peer = self.all[at].peer;
+        let all = &self.all;
+        let fits = |one: &Passed| match peer {
+            Some(peer) => one.from == peer,
+            None => one.from != at && all[one.from].peer.is_none() && one.ends.len() == count,
+        };
+        let place = self.passed.iter().position(fits)?;
+        self.passed.remove(place).map(|passed| passed.ends)
     }
 }

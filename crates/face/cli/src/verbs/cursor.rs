@@ -43,6 +43,10 @@ pub struct Cursor {
     read: Vec<u8>,
     /// Sources that were read for the answers.
     sources: BTreeSet<PathBuf>,
+    /// Where it stands, as the last answer says.
+    position: Value,
+    /// What was answered last of what takes long and leaves the cursor where it is: where that was, the question, the answer.
+    last: Option<(Value, Arguments, Value)>,
 }
 
 impl Cursor {
@@ -52,9 +56,17 @@ impl Cursor {
         match start(beginning, &folder, &limit) {
             Ok((debugger, stream)) => {
                 let stream = BufReader::new(stream);
-                let mut cursor =
-                    Cursor { debugger, folder, stream, read: Vec::new(), sources: BTreeSet::new() };
+                let mut cursor = Cursor {
+                    debugger,
+                    folder,
+                    stream,
+                    read: Vec::new(),
+                    sources: BTreeSet::new(),
+                    position: Value::Null,
+                    last: None,
+                };
                 let place = cursor.answer(&limit)?;
+                cursor.position = place["position"].clone();
                 Ok((cursor, place))
             }
             Err(error) => {
@@ -66,14 +78,28 @@ impl Cursor {
 
     /// The answer to one verb. A request that fails leaves the position as it was.
     pub fn ask(&mut self, verb: &str, arguments: &Arguments, limit: Limit<'_>) -> Result<Value, VerbError> {
+        const STAYS: &str = "writes";
+        if verb == STAYS
+            && let Some((position, question, answer)) = &self.last
+            && *position == self.position
+            && question == arguments
+        {
+            return Ok(answer.clone());
+        }
         let request = json!({"verb": verb, "arguments": arguments});
         let sent = writeln!(self.stream.get_mut(), "{request}");
         sent.map_err(|_| VerbError::Ended(said_last(&self.folder)))?;
+        // Where it is after a request without an answer is not known.
+        self.position = Value::Null;
         let answer = self.answer(&limit)?;
-        match answer.get("error").and_then(Value::as_str) {
-            Some(problem) => Err(VerbError::Refused(problem.to_owned())),
-            None => Ok(answer),
+        self.position = answer["position"].clone();
+        if let Some(problem) = answer.get("error").and_then(Value::as_str) {
+            return Err(VerbError::Refused(problem.to_owned()));
         }
+        if verb == STAYS {
+            self.last = Some((self.position.clone(), arguments.clone(), answer.clone()));
+        }
+        Ok(answer)
     }
 
     fn answer(&mut self, limit: &Limit<'_>) -> Result<Value, VerbError> {

@@ -1,6 +1,8 @@
 //! Verbs that are answered from the index of the log: `search`, `sender` and `receiver`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 use trace_store::{LaneInfo, TraceReader};
@@ -15,6 +17,8 @@ use crate::senders::{Arrow, Place};
 
 /// Messages of which one answer tells.
 const MESSAGES_MAX: usize = 20;
+/// The file of a trace that holds its log.
+const EVENTS_NAME: &str = "events.rvt";
 
 /// Which end of a meeting is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,22 +27,51 @@ pub enum Way {
     Receiver,
 }
 
-fn refused(error: CommandError) -> VerbError {
+pub fn refused(error: CommandError) -> VerbError {
     VerbError::Refused(error.to_string())
 }
 
-fn open(dir: &Path, limit: &Limit<'_>) -> Result<(TraceReader, EventIndex), VerbError> {
+/// The index that was used last, for those who stay and are asked again.
+#[derive(Default)]
+pub struct LastIndex(Mutex<Option<(Stamp, Arc<EventIndex>)>>);
+
+/// What tells whether a trace's log is as it was.
+type Stamp = (PathBuf, Option<(SystemTime, u64)>);
+
+fn stamp(trace: &TraceReader) -> Stamp {
+    let about = std::fs::metadata(trace.dir().join(EVENTS_NAME)).ok();
+    (trace.dir().to_owned(), about.and_then(|about| Some((about.modified().ok()?, about.len()))))
+}
+
+/// A trace and its index.
+pub fn open(
+    dir: &Path,
+    limit: &Limit<'_>,
+    last: &LastIndex,
+) -> Result<(TraceReader, Arc<EventIndex>), VerbError> {
     let trace = TraceReader::open(dir).map_err(|error| refused(error.into()))?;
+    let now = stamp(&trace);
+    let mut last = last.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, index)) = last.as_ref().filter(|(then, _)| *then == now) {
+        let index = Arc::clone(index);
+        return Ok((trace, index));
+    }
+    // The next one takes its place, and its memory.
+    *last = None;
     let index = EventIndex::of(&trace, &|| limit.is_reached());
     match index {
-        Ok(index) => Ok((trace, index)),
+        Ok(index) => {
+            let index = Arc::new(index);
+            *last = Some((now, Arc::clone(&index)));
+            Ok((trace, index))
+        }
         Err(_) if limit.is_reached() => Err(limit.error()),
         Err(error) => Err(refused(error)),
     }
 }
 
 /// Positions of the processes with this pid.
-fn processes_of(lanes: &[LaneInfo], pid: u64) -> Result<Vec<u16>, VerbError> {
+pub fn processes_of(lanes: &[LaneInfo], pid: u64) -> Result<Vec<u16>, VerbError> {
     let named = lanes.iter().enumerate().filter(|(_, info)| i64::from(info.pid) == pid as i64);
     let found: Vec<u16> = named.filter_map(|(position, _)| u16::try_from(position).ok()).collect();
     match found.is_empty() {
@@ -48,13 +81,18 @@ fn processes_of(lanes: &[LaneInfo], pid: u64) -> Result<Vec<u16>, VerbError> {
 }
 
 /// Events of the log whose text holds something.
-pub fn search(dir: &Path, arguments: &Arguments, limit: &Limit<'_>) -> Result<Value, VerbError> {
+pub fn search(
+    dir: &Path,
+    arguments: &Arguments,
+    limit: &Limit<'_>,
+    last: &LastIndex,
+) -> Result<Value, VerbError> {
     let calls = text(arguments, "calls")?.unwrap_or_default();
     let names: Vec<String> = calls.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     let filter = Filter::new(&names, None, &[]).map_err(refused)?;
     let pid = number(arguments, "process", u64::from(u32::MAX))?;
     let most = number(arguments, "most", OBJECTS_MAX)?.unwrap_or(OBJECTS).max(1) as usize;
-    let (trace, index) = open(dir, limit)?;
+    let (trace, index) = open(dir, limit, last)?;
     let processes = pid.map(|pid| processes_of(trace.lanes(), pid)).transpose()?;
     let wanted = Wanted {
         text: text(arguments, "text")?.unwrap_or_default(),
@@ -79,10 +117,16 @@ pub fn search(dir: &Path, arguments: &Arguments, limit: &Limit<'_>) -> Result<Va
 
 /// Which events sent what an event received, or the other way round: of the event at a position, or of the last one
 /// before it that met another.
-pub fn meeting(dir: &Path, arguments: &Arguments, limit: &Limit<'_>, way: Way) -> Result<Value, VerbError> {
+pub fn meeting(
+    dir: &Path,
+    arguments: &Arguments,
+    limit: &Limit<'_>,
+    last: &LastIndex,
+    way: Way,
+) -> Result<Value, VerbError> {
     let until = until(text(arguments, "position")?.unwrap_or("end"))?;
     let pid = number(arguments, "process", u64::from(u32::MAX))?;
-    let (trace, index) = open(dir, limit)?;
+    let (trace, index) = open(dir, limit, last)?;
     let lanes = trace.lanes();
     let processes = match pid {
         Some(pid) => processes_of(lanes, pid)?,
@@ -136,7 +180,7 @@ pub fn meeting(dir: &Path, arguments: &Arguments, limit: &Limit<'_>, way: Way) -
 }
 
 /// The last event that counts: the one that a number names, or what came before a place behind it.
-fn until(position: &str) -> Result<u64, VerbError> {
+pub fn until(position: &str) -> Result<u64, VerbError> {
     let wrong = || {
         VerbError::Refused(
             "`position` is end, an event such as 109, or a position such as 109+4578".to_owned(),

@@ -11,6 +11,8 @@ pub enum Of {
     Log,
     /// A cursor: a position in one process of a recording.
     Cursor,
+    /// A trace, beside which something is made.
+    Made,
 }
 
 pub struct Verb {
@@ -57,6 +59,9 @@ const MEETING_POSITION: Parameter = may(
     "A position such as 109+4578, or an event such as 109, as `search` numbers them [end]",
 );
 
+const MEETING_POSITION_OF_TURNS: Parameter =
+    may("position", Kind::Text, "From here on: a position of that process, or an event [the beginning]");
+
 pub const VERBS: &[Verb] = &[
     Verb {
         name: "overview",
@@ -96,6 +101,39 @@ pub const VERBS: &[Verb] = &[
         parameters: &[MEETING_PROCESS, MEETING_POSITION],
     },
     Verb {
+        name: "turns",
+        of: Of::Log,
+        about: "Who ran when: which thread of which process, from which event to which, in the order of time. With a position, \
+                from the turn on in which it is.",
+        parameters: &[MEETING_PROCESS, MEETING_POSITION_OF_TURNS, MOST, LAST],
+    },
+    Verb {
+        name: "report",
+        of: Of::Made,
+        about: "Writes one self-contained page about the recording and its failure beside the trace, under a new name, and says \
+                where. Replays the recording up to the crash.",
+        parameters: &[
+            may("redact", Kind::Truth, "Leave data out that may be secret; there is no pack then"),
+            may("pack", Kind::Truth, "Also make the pack that the page names: the whole trace in one file"),
+        ],
+    },
+    Verb {
+        name: "hunt",
+        of: Of::Made,
+        about: "Runs the recorded program again and again, each time with another schedule of its threads and processes, until it \
+                fails, and keeps that recording: `open` takes its name. Each try runs in a sandbox, in the recorded world: no network, \
+                no other processes, no files outside. Takes as long as its tries. Refused unless whoever started the server \
+                permitted it (--allow-hunt).",
+        parameters: &[
+            may("tries", Kind::Number, "Most tries [100, at most 10000]"),
+            may(
+                "seed",
+                Kind::Number,
+                "The number that the schedules come from, at most 4294967295 [a random one]",
+            ),
+        ],
+    },
+    Verb {
         name: "calls",
         of: Of::Trace,
         about: "Each call of a function in the whole recording, with arguments, result and position. Replays the recording once.",
@@ -123,8 +161,12 @@ pub const VERBS: &[Verb] = &[
     Verb {
         name: "go",
         of: Of::Cursor,
-        about: "Moves the cursor to the start, the end, or a position that an answer named.",
-        parameters: &[needed("to", Kind::Text, "start, end, or a position such as 109 or 109+4578")],
+        about: "Moves the cursor to the start, the end, the crash, a bookmark, or a position that an answer named.",
+        parameters: &[needed(
+            "to",
+            Kind::Text,
+            "start, end, crash, the name of a bookmark, or a position such as 109 or 109+4578",
+        )],
     },
     Verb {
         name: "backtrace",
@@ -249,3 +291,10 @@ pub const OPEN: Verb = Verb {
 };
 pub const CLOSE: Verb =
     Verb { name: "close", of: Of::Cursor, about: "Closes a cursor: its debugger ends.", parameters: &[] };
+/// Names the position of a cursor; for servers, where a cursor stays.
+pub const BOOKMARK: Verb = Verb {
+    name: "bookmark",
+    of: Of::Cursor,
+    about: "Names the cursor's position, so that `go` leads back to it; without a name, lists all names of this cursor.",
+    parameters: &[may("name", Kind::Text, "A word")],
+};

@@ -3,6 +3,7 @@
 //! What `info`, `print` and `calls` say with `--json`, in a bounded number of objects: each runs as a process of
 //! its own, which can be ended when it takes too long. What the index of the log answers is in [`super::log`].
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,8 +13,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::cursor::Limit;
-use super::log::{self, Way};
-use super::{Arguments, VerbError, number, text};
+use super::log::{self, LastIndex, Way};
+use super::{Arguments, VerbError, number, text, turns};
 
 /// Objects that one answer has where nobody says how many.
 pub const OBJECTS: u64 = 20;
@@ -27,12 +28,14 @@ pub fn answer(
     trace: &Path,
     arguments: &Arguments,
     limit: &Limit<'_>,
+    last: &LastIndex,
 ) -> Result<Value, VerbError> {
     match verb {
         "overview" => overview(trace, limit),
-        "search" => log::search(trace, arguments, limit),
-        "sender" => log::meeting(trace, arguments, limit, Way::Sender),
-        "receiver" => log::meeting(trace, arguments, limit, Way::Receiver),
+        "search" => log::search(trace, arguments, limit, last),
+        "sender" => log::meeting(trace, arguments, limit, last, Way::Sender),
+        "receiver" => log::meeting(trace, arguments, limit, last, Way::Receiver),
+        "turns" => turns::answer(trace, arguments, limit, last),
         "calls" => calls(trace, arguments, limit),
         "values" => values(trace, arguments, limit),
         other => Err(VerbError::Refused(format!("{other} is no verb of a trace"))),
@@ -153,11 +156,32 @@ fn run(
     limit: &Limit<'_>,
     each: &mut dyn FnMut(Value) -> bool,
 ) -> Result<(), VerbError> {
+    let operands: Vec<&OsStr> =
+        [trace.as_os_str()].into_iter().chain(operands.iter().map(OsStr::new)).collect();
+    run_ending(words, &operands, &[], limit, each)
+}
+
+/// True for what a command prints where it fails; its words are on standard error, too.
+fn is_error(value: &Value) -> bool {
+    value["error"].is_string() && value["code"].is_number()
+}
+
+/// The same for a command that may end with one of these codes, too.
+pub fn run_ending(
+    words: &[&str],
+    operands: &[&OsStr],
+    codes: &[i32],
+    limit: &Limit<'_>,
+    each: &mut dyn FnMut(Value) -> bool,
+) -> Result<(), VerbError> {
     let doing = |doing| move |source| VerbError::Try { doing, source };
     let own = std::env::current_exe().map_err(doing("find retrovane itself"))?;
     let mut command = Command::new(own);
     limit.pass_on(&mut command);
-    command.args(words).arg("--").arg(trace).args(operands);
+    command.args(words);
+    if !operands.is_empty() {
+        command.arg("--").args(operands);
+    }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(doing("run retrovane itself"))?;
     let (sender, lines) = sync_channel(64);
@@ -177,12 +201,16 @@ fn run(
     let problem = std::thread::spawn(move || {
         let mut text = String::new();
         if let Some(stderr) = stderr {
-            let _ = BufReader::new(stderr.take(LINE_BYTES_MAX)).read_line(&mut text);
+            let mut stderr = BufReader::new(stderr);
+            let _ = stderr.by_ref().take(LINE_BYTES_MAX).read_line(&mut text);
+            // Who writes more must not fail by it.
+            let _ = std::io::copy(&mut stderr, &mut std::io::sink());
         }
-        text.trim().to_owned()
+        text.trim().trim_start_matches("retrovane: ").to_owned()
     });
     let ended = loop {
         match lines.recv_timeout(Duration::from_millis(50)) {
+            Ok(value) if is_error(&value) => {}
             Ok(value) => {
                 if !each(value) {
                     break Ok(false);
@@ -201,7 +229,9 @@ fn run(
     let _ = reading.join();
     let problem = problem.join().unwrap_or_default();
     match ended? {
-        true if !status.success() => Err(VerbError::Refused(problem)),
+        true if !status.success() && !status.code().is_some_and(|code| codes.contains(&code)) => {
+            Err(VerbError::Refused(problem))
+        }
         true | false => Ok(()),
     }
 }

@@ -152,6 +152,10 @@ pub fn log_sent(model: &[Arg], args: &[u64; 6], result: i64) {
                 Some([base, len]) if args[count as usize] > 0 => (base, len),
                 _ => continue,
             },
+            Ty::MsgIn => match passed_descriptors(args[index]) {
+                Some(found) => found,
+                None => continue,
+            },
             _ => continue,
         };
         let bytes = bytes.min(SENT_BYTES_MAX);
@@ -159,6 +163,17 @@ pub fn log_sent(model: &[Arg], args: &[u64; 6], result: i64) {
             process().log.sent(address, bytes);
         }
     }
+}
+
+/// Where the descriptors of a message that is sent stand, and how many bytes; `None` for one without.
+fn passed_descriptors(message: u64) -> Option<(u64, u64)> {
+    // struct msghdr: control data and its length behind name and vector.
+    let [control, bytes] = memory::read::<[u64; 2]>(message.wrapping_add(32))?;
+    // struct cmsghdr: length, level, type. SOL_SOCKET, SCM_RIGHTS.
+    if control == 0 || bytes < 20 || memory::read::<[u32; 2]>(control.wrapping_add(8))? != [1, 1] {
+        return None;
+    }
+    Some((control, bytes))
 }
 
 /// True if the kernel's answer lies where the input was, as in `nanosleep(&t, &t)`.
