@@ -120,7 +120,7 @@ impl Drop for Counted<'_> {
 /// How far a process is with its command, in words.
 fn phase_text(lane: Lane, pid: i32) -> String {
     match lane.command_phase() {
-        (command_phase::TURN, _) => format!("process {pid} waits until its threads can be interrupted"),
+        (command_phase::TOKEN, _) => format!("process {pid} waits until its threads can be interrupted"),
         (command_phase::PARKING, 1) => format!("a thread of process {pid} has not come to a stand yet"),
         (command_phase::PARKING, count) => {
             format!("{count} threads of process {pid} have not come to a stand yet")

@@ -261,7 +261,7 @@ impl Work {
             self.report.notes.push(text);
         }
         self.memory.note_death(segment);
-        self.memory.free_turn(segment);
+        self.memory.free_token(segment);
         // What was written between the last look and the end.
         log.drain(self.memory.lane(segment), &self.sink);
         let end = match log.end {

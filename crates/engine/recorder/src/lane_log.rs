@@ -348,11 +348,11 @@ impl LaneLog {
                 Kind::Syscall
                 | Kind::Signal
                 | Kind::Instruction
-                | Kind::Island
+                | Kind::Trampoline
                 | Kind::Birth
                 | Kind::Checksum
-                | Kind::Pause
-                | Kind::Turn
+                | Kind::Preemption
+                | Kind::Token
                 | Kind::Store
                 | Kind::Change
                 | Kind::Edit => {

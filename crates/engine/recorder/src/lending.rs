@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use injector::{Lane, PidFd, SessionMemory, kill_process, send_descriptor, unnamed_file};
-use lane_protocol::lent;
+use lane_protocol::borrowed;
 use trace_store::hash_hex;
 
 /// Opens what is asked for, and sends it; 0, or an errno.
@@ -55,25 +55,25 @@ fn open(memory: &SessionMemory, lane: Lane, dir: &Path, what: u64, which: [u64; 
         Ok(file)
     };
     match what {
-        lent::NOTHING => File::open("/dev/null"),
-        lent::LOST => of_lane("lost"),
-        lent::CHANGE => of_lane("change"),
-        lent::KEPT => {
+        borrowed::NOTHING => File::open("/dev/null"),
+        borrowed::LOST => of_lane("lost"),
+        borrowed::CHANGE => of_lane("change"),
+        borrowed::KEPT => {
             let hash = memory.file(which[0] as usize).and_then(|slot| slot.kept_hash());
             let hash = hash.ok_or(io::ErrorKind::NotFound)?;
             File::open(dir.join("files").join(hash_hex(&hash)))
         }
-        lent::OBJECT => open_object(&object_path(dir, which)),
-        lent::NEW_OBJECT => {
+        borrowed::OBJECT => open_object(&object_path(dir, which)),
+        borrowed::NEW_OBJECT => {
             let path = object_path(dir, which);
             match std::fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => open_object(&path),
             }
         }
-        lent::MEMORY => File::open(of_shadow(lane, which[0])?.join("mem")),
-        lent::PAGEMAP => File::open(of_shadow(lane, which[0])?.join("pagemap")),
-        lent::DESCRIPTOR => {
+        borrowed::MEMORY => File::open(of_shadow(lane, which[0])?.join("mem")),
+        borrowed::PAGEMAP => File::open(of_shadow(lane, which[0])?.join("pagemap")),
+        borrowed::DESCRIPTOR => {
             of_shadow(lane, which[0])?;
             let shadow = PidFd::open(which[0] as i32).ok_or(io::ErrorKind::NotFound)?;
             shadow.descriptor(which[1] as i32)

@@ -50,7 +50,7 @@ pub(crate) fn monotonic_ns() -> u64 {
 pub(crate) fn list(lane: Lane) -> String {
     let now_ns = monotonic_ns();
     let mut text =
-        String::from("    N       event    seconds ago   pause ms  rollbacks   saved KB  taken by\n");
+        String::from("    N       event    seconds ago   preemption ms  rollbacks   saved KB  taken by\n");
     for at in checkpoints(lane) {
         let by = match at.origin {
             checkpoint_origin::PROGRAM => "the program",

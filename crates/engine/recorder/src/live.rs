@@ -32,7 +32,7 @@ use crate::waiting::Status;
 use crate::window::Windows;
 
 /// How long a process may take to obey where nobody waits for it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_MAX: Duration = Duration::from_secs(30);
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Longest wait for the drainer, which takes a twentieth of a second.
 const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(2);
@@ -174,9 +174,9 @@ impl Work {
     /// Gives the process a command; it may take so long as we have patience.
     pub fn order(&self, segment: Segment, kind: u32, argument: u64) -> Result<i32, String> {
         let begin = Instant::now();
-        let _obeying = self.begin_obeying(&|| begin.elapsed() < PATIENCE)?;
+        let _obeying = self.begin_obeying(&|| begin.elapsed() < WAIT_MAX)?;
         let begin = Instant::now();
-        self.order_while(segment, kind, argument, &mut || begin.elapsed() < PATIENCE)
+        self.order_while(segment, kind, argument, &mut || begin.elapsed() < WAIT_MAX)
     }
 
     /// Waits for its turn among the commands.
@@ -206,7 +206,7 @@ impl Work {
     ) -> Result<i32, String> {
         let lane = self.session.memory.lane(segment);
         let pid = lane.pid().load(Ordering::Acquire);
-        // One that is dying stands with the turn until we have seen to that.
+        // One that is dying stands with the token until we have seen to that.
         let gone = || !is_process(lane, pid) || is_dying(lane);
         let mut goes_on = || {
             if self.askers.load(Ordering::Relaxed) != 0 {
@@ -227,7 +227,7 @@ impl Work {
                 Err(refused.unwrap_or_else(|| explain(-error, argument)))
             }
             None if gone() => Err("the process has ended".to_owned()),
-            None => Err(format!("the process did not answer within {} s", PATIENCE.as_secs())),
+            None => Err(format!("the process did not answer within {} s", WAIT_MAX.as_secs())),
         }
     }
 

@@ -1,7 +1,7 @@
-//! Says which thread holds up its lane: who has had the turn for long while others
+//! Says which thread holds up its lane: who has held the token for long while others
 //! wait for it, and where it is.
 //!
-//! Deliberately absent: any remedy. A thread that computes is paused by those who
+//! Deliberately absent: any remedy. A thread that computes is preempted by those who
 //! wait; one that stays is stopped from outside, or shows a fault of ours.
 
 use std::collections::HashMap;
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use injector::{Segment, SessionMemory};
 
-/// How long a thread may have the turn while others wait.
+/// How long a thread may hold the token while others wait.
 const HELD_MAX: Duration = Duration::from_secs(10);
-/// How often turns are looked at.
+/// How often tokens are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 struct Held {
@@ -21,15 +21,15 @@ struct Held {
     told: bool,
 }
 
-/// What is known of the turns so far.
+/// What is known of the tokens so far.
 pub(crate) struct Watchdog {
     looked: Instant,
-    turns: HashMap<u32, Held>,
+    tokens: HashMap<u32, Held>,
 }
 
 impl Watchdog {
     pub fn new() -> Watchdog {
-        Watchdog { looked: Instant::now(), turns: HashMap::new() }
+        Watchdog { looked: Instant::now(), tokens: HashMap::new() }
     }
 
     /// What is to be told of the lanes in these segments.
@@ -41,21 +41,22 @@ impl Watchdog {
         let mut texts = Vec::new();
         for segment in segments {
             let lane = memory.lane(*segment);
-            let slot = lane.turn().load(Ordering::Acquire);
-            let Some(turn) = memory.turn_of(lane) else { continue };
-            let changes = turn.changes.load(Ordering::Relaxed);
-            let is_held = turn.running().is_some() && turn.has_sleepers();
-            let held = self.turns.entry(slot).or_insert(Held { changes, since: Instant::now(), told: false });
+            let slot = lane.token().load(Ordering::Acquire);
+            let Some(token) = memory.token_of(lane) else { continue };
+            let changes = token.changes.load(Ordering::Relaxed);
+            let is_held = token.running().is_some() && token.has_sleepers();
+            let held =
+                self.tokens.entry(slot).or_insert(Held { changes, since: Instant::now(), told: false });
             if !is_held || held.changes != changes {
                 *held = Held { changes, since: Instant::now(), told: false };
             } else if !held.told && held.since.elapsed() >= HELD_MAX {
                 held.told = true;
                 let (pid, tid) =
-                    (turn.holder_pid.load(Ordering::Relaxed), turn.holder_tid.load(Ordering::Relaxed));
+                    (token.holder_pid.load(Ordering::Relaxed), token.holder_tid.load(Ordering::Relaxed));
                 texts.push(format!(
                     "thread {tid} of process {pid} has run for {} s while others of its lane wait ({})",
                     held.since.elapsed().as_secs(),
-                    place(pid, tid, turn.holder_space.load(Ordering::Relaxed))
+                    place(pid, tid, token.holder_space.load(Ordering::Relaxed))
                 ));
             }
         }

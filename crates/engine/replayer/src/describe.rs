@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use events::{ARG_COUNT_MASK, Header, IN_PLACE, Instruction, Kind, pause_word};
+use events::{ARG_COUNT_MASK, Header, IN_PLACE, Instruction, Kind, preemption_word};
 use injector::ReportCopy;
 use lane_protocol::{GOT_FAULT, report_kind};
 use syscall_model::{Row, row};
@@ -135,13 +135,13 @@ pub(crate) fn expected(head: u64, words: &[u64]) -> String {
         Some(Kind::Exit) => format!("the end of the process, exit code {}", words[0] as i64),
         Some(Kind::Birth) => "a new image (execve)".to_owned(),
         Some(Kind::Checksum) => format!("memory with checksum {:#018x}", words[0]),
-        Some(Kind::Island) => "memory for rewritten sites".to_owned(),
+        Some(Kind::Trampoline) => "memory for rewritten sites".to_owned(),
         Some(Kind::Stop) => "the end of the recording".to_owned(),
-        Some(Kind::Pause) => match words.get(pause_word::RIP) {
-            Some(address) => format!("a pause point at {address:#x}"),
-            None => "a pause point".to_owned(),
+        Some(Kind::Preemption) => match words.get(preemption_word::RIP) {
+            Some(address) => format!("a preemption point at {address:#x}"),
+            None => "a preemption point".to_owned(),
         },
-        Some(Kind::Turn) => format!("the turn of thread {code}"),
+        Some(Kind::Token) => format!("the token of thread {code}"),
         Some(Kind::Store) => "what a call that sleeps changed".to_owned(),
         Some(Kind::Change) => "a change of the program's code".to_owned(),
         Some(Kind::Edit) => "what the debugger changed".to_owned(),
@@ -241,16 +241,16 @@ mod tests {
             in_words(&report),
             "expected the end of the recording; got system call 9999(0, 0, 0, 0, 0, 0)"
         );
-        report.text = "the turn".to_owned();
+        report.text = "the token".to_owned();
         report.got_number = u64::MAX;
-        assert_eq!(in_words(&report), "the turn; expected the end of the recording");
+        assert_eq!(in_words(&report), "the token; expected the end of the recording");
         // A sum of memory, say.
         report.got[..2].copy_from_slice(&[11, 0x1000]);
-        assert_eq!(in_words(&report), "the turn; expected the end of the recording");
+        assert_eq!(in_words(&report), "the token; expected the end of the recording");
         report.got_number = GOT_FAULT;
         assert_eq!(
             in_words(&report),
-            "the turn; expected the end of the recording; got a fault, signal 11, at 0x1000"
+            "the token; expected the end of the recording; got a fault, signal 11, at 0x1000"
         );
     }
 

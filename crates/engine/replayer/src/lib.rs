@@ -18,7 +18,7 @@ mod private_folder;
 mod real;
 mod sandbox;
 mod supervise;
-mod untold_end;
+mod unlogged_end;
 mod watchdog;
 
 use std::collections::{HashMap, HashSet};
@@ -38,7 +38,7 @@ pub use injector::ExitReport;
 pub use private_folder::PrivateFolder;
 pub use real::{Real, RealOp, RealPlan};
 pub use sandbox::Sandbox;
-pub use untold_end::{LOG_TOO_SHORT, tells_its_end, time_behind_log};
+pub use unlogged_end::{LOG_TOO_SHORT, tells_its_end, time_behind_log};
 pub use watchdog::{Finding, OF_RECORDING_MAX, Watchdog, Way};
 
 use supervise::{Ends, Supervisor};

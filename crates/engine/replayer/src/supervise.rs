@@ -17,18 +17,18 @@ use crate::describe::Divergence;
 use crate::error::ReplayError;
 use crate::feeder::{Feed, FeedError};
 use crate::real::{Additions, RealPlan};
-use crate::untold_end::{LOG_TOO_SHORT, tells_its_end, time_behind_log};
+use crate::unlogged_end::{LOG_TOO_SHORT, tells_its_end, time_behind_log};
 use crate::watchdog::Watchdog;
 
 const SLEEP: Duration = Duration::from_millis(20);
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 /// How long all processes have to wait before an output that none has is a gap: it
 /// was lost with a killed process.
-const GAP_PATIENCE: Duration = Duration::from_millis(300);
+const GAP_WAIT_MAX: Duration = Duration::from_millis(300);
 const LOOK_AT_TIME_EVERY: Duration = Duration::from_millis(250);
 
 /// All processes wait so long for tickets before one counts as missing.
-const TICKET_PATIENCE: Duration = Duration::from_secs(1);
+const TICKET_WAIT_MAX: Duration = Duration::from_secs(1);
 /// And were seen to wait so often meanwhile, and nobody to get on: one look, which takes the
 /// processes one after the other, may be wrong, and the machine may stand still behind it.
 const TICKET_LOOKS: u32 = 20;
@@ -383,14 +383,14 @@ impl Supervisor {
     /// missing that all others wait for: goes on with the next that there is.
     fn look_at_outputs(&mut self) {
         let mut next: Option<u64> = None;
-        let mut patience = GAP_PATIENCE;
+        let mut patience = GAP_WAIT_MAX;
         for segment in self.memory.segments_in_use() {
             let lane = self.memory.lane(segment);
             match lane.state().load(Ordering::Acquire) {
                 lane_state::ENDED | lane_state::REPORTED => {}
                 // Also a child that is about to be, which counts as one that does not wait.
                 _ => match lane.waits_for_output().load(Ordering::Acquire) {
-                    0 if self.memory.waits_for_another(segment) => patience = TICKET_PATIENCE,
+                    0 if self.memory.waits_for_another(segment) => patience = TICKET_WAIT_MAX,
                     0 => return,
                     order => next = Some(next.map_or(order - 1, |other| other.min(order - 1))),
                 },
@@ -444,7 +444,7 @@ impl Supervisor {
             Some(stall) if stall.sum == sum => Stall { looks: stall.looks + 1, ..stall },
             _ => Stall { since: Instant::now(), looks: 0, sum },
         };
-        let lasts = stall.since.elapsed() >= TICKET_PATIENCE && stall.looks >= TICKET_LOOKS;
+        let lasts = stall.since.elapsed() >= TICKET_WAIT_MAX && stall.looks >= TICKET_LOOKS;
         self.ticket_stalled = Some(stall);
         if !lasts {
             return;
@@ -452,7 +452,7 @@ impl Supervisor {
         let complete = self.trace.cut().is_none()
             && self.lanes.values().all(|info| matches!(info.end, Some(LaneEnd::Exited(_))));
         if complete {
-            let text = "its processes wait for each other's turns, which the log gives to nobody".to_owned();
+            let text = "its processes wait for each other's tokens, which the log gives to nobody".to_owned();
             self.fail(Divergence::of_death(self.first_pid, 0, 0, text));
         } else if self.memory.stop().swap(1, Ordering::AcqRel) == 0 && self.trace.cut().is_none() {
             self.result.notes.push(

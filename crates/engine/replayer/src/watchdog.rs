@@ -1,5 +1,5 @@
 //! Says which process runs on without coming to what its log has next: replay may have missed a
-//! pause, and in a loop that waits for another thread it would go on for ever.
+//! preemption, and in a loop that waits for another thread it would go on for ever.
 //!
 //! One that is only late is told: a probe in a hot loop makes it slower than it was, and nobody can tell
 //! that from one that comes too late. One that takes many times as long as all of the recording did
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use injector::{Segment, SessionMemory, cpu_time};
 
 use crate::describe::expected;
-use crate::untold_end::LOG_TOO_SHORT;
+use crate::unlogged_end::LOG_TOO_SHORT;
 
 /// Processor time between two events that is told, and as a multiple of what the recording took.
 const LATE: Duration = Duration::from_secs(10);

@@ -1,11 +1,11 @@
 //! Processes that share memory with others, and going back in them.
 //!
 //! The others of a group are in a session once, and go with one process of the lane that is
-//! debugged, the scout, which nobody looks at. All that are looked at are copies, which go without
+//! debugged, the lead, which nobody looks at. All that are looked at are copies, which go without
 //! the others and take in what those wrote to shared memory, see `lane_protocol::Imports`.
 //!
 //! Where that cannot be (a process that is in its parent's memory, or makes others in its own;
-//! memory for copies that is missing) the others go with one of the copies, and take turns with
+//! memory for copies that is missing) the others go with one of the copies, and share the token with
 //! that. Another copy that comes to where they are met would find what the first one left. So it
 //! begins in a session of its own, with others of its own, where history does.
 
@@ -43,7 +43,7 @@ impl Timeline {
         if let Some(session) = &self.session {
             session.abandon();
         }
-        self.scout = None;
+        self.lead = None;
         self.checkpoints = Checkpoints::none_since(self.beginning());
     }
 
@@ -96,11 +96,11 @@ pub(crate) struct Opened {
     pub session: Rc<Session>,
     pub here: Process,
     pub checkpoints: Checkpoints,
-    pub scout: Option<Process>,
+    pub lead: Option<Process>,
 }
 
 /// Starts to replay; the process that is debugged stands at its first instruction. Of a trace with
-/// several processes it may come to share memory with others: then it is the scout.
+/// several processes it may come to share memory with others: then it is the lead replica.
 pub(crate) fn open_session(prepared: Prepared, patience: AskPatience) -> Result<Opened, TimelineError> {
     let has_others = prepared.trace.lanes().len() > 1;
     prepared.memory.imports().wants.store(u32::from(has_others), Ordering::Release);
@@ -113,15 +113,15 @@ pub(crate) fn open_session(prepared: Prepared, patience: AskPatience) -> Result<
             session,
             here: first,
             checkpoints: Checkpoints::none_since(beginning),
-            scout: None,
+            lead: None,
         });
     };
     if !has_others {
         let checkpoints = Checkpoints::new(beginning, first);
-        return Ok(Opened { session, here: copy, checkpoints, scout: None });
+        return Ok(Opened { session, here: copy, checkpoints, lead: None });
     }
     first.send_out()?;
     let here = copy.copy()?;
     let checkpoints = Checkpoints::new(beginning, copy);
-    Ok(Opened { session, here, checkpoints, scout: Some(first) })
+    Ok(Opened { session, here, checkpoints, lead: Some(first) })
 }

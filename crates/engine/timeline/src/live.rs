@@ -91,7 +91,7 @@ impl Timeline {
             changed_by: None,
             options: None,
             session: None,
-            scout: None,
+            lead: None,
             live: Some(Live {
                 debuggee,
                 waiting: None,

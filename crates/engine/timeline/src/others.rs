@@ -1,5 +1,5 @@
 //! The other processes of a session: those that lead to the one that is debugged, and those
-//! that share memory with it and take turns with it.
+//! that share memory with it and share the token with it.
 //!
 //! Deliberately absent: what becomes of them where nobody waits for them.
 
@@ -17,9 +17,9 @@ use crate::position::Stops;
 use crate::session::{Shared, lock};
 
 /// A ticket that everybody has waited for so long counts as missing.
-const TICKET_PATIENCE: Duration = Duration::from_secs(1);
+const TICKET_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// The process that is debugged waits for another one's turn.
+/// The process that is debugged waits for another one's token.
 #[derive(Default)]
 pub(crate) struct Stall {
     /// Since when all others wait as well.
@@ -56,7 +56,7 @@ impl Shared {
         is_gone
     }
 
-    /// Ends all others: the process that they took turns with is gone.
+    /// Ends all others: the process that they shared the token with is gone.
     pub fn end_others(&self) {
         for (segment, _) in lock(&self.feeds).iter().filter(|(_, feed)| feed.lane != self.lane) {
             kill_process(self.memory.lane(*segment).pid().load(Ordering::Acquire), libc::SIGKILL);
@@ -71,7 +71,7 @@ impl Shared {
             return;
         }
         let since = *stall.since.get_or_insert_with(Instant::now);
-        if since.elapsed() < TICKET_PATIENCE {
+        if since.elapsed() < TICKET_WAIT_MAX {
             return;
         }
         let told = |lane: &LaneInfo| matches!(lane.end, Some(LaneEnd::Exited(_)));
@@ -82,15 +82,15 @@ impl Shared {
             self.memory.stop().store(1, Ordering::Release);
             return;
         }
-        let why = failure.unwrap_or_else(|| "the log gives its turn to nobody".to_owned());
+        let why = failure.unwrap_or_else(|| "the log gives its token to nobody".to_owned());
         let text = format!("a process that shares memory with this one does not go on: {why}");
         lock(&self.failure).get_or_insert(text);
     }
 
-    /// Lets the scout go on where a copy wants to know what others wrote, and notes where its log
+    /// Lets the lead replica go on where a copy wants to know what others wrote, and notes where its log
     /// is over.
-    pub fn look_at_scout(&self) {
-        let Some(segment) = *lock(&self.scout) else { return };
+    pub fn look_at_lead(&self) {
+        let Some(segment) = *lock(&self.lead) else { return };
         let (lane, imports) = (self.memory.lane(segment), self.memory.imports());
         let has_died = lock(&self.ends).contains_key(&lane.pid().load(Ordering::Acquire));
         let is_wanted = imports.wanted.load(Ordering::Acquire) > imports.said.load(Ordering::Acquire);
@@ -114,13 +114,13 @@ impl Shared {
 
     /// True if the process that is debugged waits for a ticket that no other one will end.
     fn is_stalled(&self) -> bool {
-        let (feeds, scout) = (lock(&self.feeds), *lock(&self.scout));
+        let (feeds, lead) = (lock(&self.feeds), *lock(&self.lead));
         let mut waits = false;
         for segment in self.memory.segments_in_use() {
             let lane = self.memory.lane(segment);
             let is_waiting = self.memory.waits_for_another(segment);
             let is_own = lane.ids().0 == self.lane;
-            if is_own && scout.is_some_and(|scout| scout != segment) {
+            if is_own && lead.is_some_and(|lead| lead != segment) {
                 // It goes without the others.
                 continue;
             }

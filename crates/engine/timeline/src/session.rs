@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     /// Why one of the others did not go on.
     pub others_failure: Mutex<Option<String>>,
     /// The process that goes with the others of its group, where copies go without them.
-    pub scout: Mutex<Option<Segment>>,
+    pub lead: Mutex<Option<Segment>>,
     /// Commands that were given so far, and what the last one does to the speed of processes: how many
     /// times as long as the recording they may take between two events.
     commands: AtomicU32,
@@ -55,7 +55,7 @@ pub struct Session {
     group: i32,
     threads: Vec<JoinHandle<()>>,
     objects: PrivateFolder,
-    /// Which process of those that are debugged took turns with others.
+    /// Which process of those that are debugged shared the token with others.
     met: Cell<Met>,
     /// Up to this event the process was seen alone.
     alone_until: Cell<u64>,
@@ -89,7 +89,7 @@ impl Session {
             ends: Mutex::default(),
             failure: Mutex::default(),
             others_failure: Mutex::default(),
-            scout: Mutex::default(),
+            lead: Mutex::default(),
             commands: AtomicU32::new(0),
             of_recording_max: AtomicU32::new(OF_RECORDING_MAX),
             closing: AtomicBool::new(false),
@@ -111,21 +111,21 @@ impl Session {
 
     /// None of its processes goes on: those that do are of other sessions.
     pub fn abandon(&self) {
-        *lock(&self.shared.scout) = None;
+        *lock(&self.shared.lead) = None;
         self.met.set(Met::Gone);
         self.alone_until.set(0);
     }
 
     /// The process of this segment goes with the others from now on, where a copy needs it.
     pub fn send_out(&self, segment: Segment) {
-        *lock(&self.shared.scout) = Some(segment);
+        *lock(&self.shared.lead) = Some(segment);
         self.met.set(Met::Nobody);
     }
 
-    /// A process of the segment stands after so many events; whether it took turns with
+    /// A process of the segment stands after so many events; whether it shared the token with
     /// others.
     pub fn note_stand(&self, segment: Segment, event: u64, met_others: bool) {
-        if lock(&self.shared.scout).is_some() {
+        if lock(&self.shared.lead).is_some() {
             // It is the only one that can meet them.
             return;
         }
@@ -183,7 +183,7 @@ impl Session {
         *lock(&self.shared.trace) = Arc::new(trace);
     }
 
-    /// True if what is replayed can go on: no other process took turns with a copy, and nothing
+    /// True if what is replayed can go on: no other process shared the token with a copy, and nothing
     /// has failed.
     pub fn can_go_on(&self) -> bool {
         self.met.get() == Met::Nobody
@@ -336,7 +336,7 @@ impl Shared {
         while !self.closing.load(Ordering::Relaxed) {
             let seen = self.memory.doorbell().load(Ordering::Acquire);
             let moved = self.feed_all();
-            self.look_at_scout();
+            self.look_at_lead();
             self.look_at_tickets(&mut stall);
             if watchdog.is_due() {
                 self.look_for_lost(&mut watchdog, &mut commands);

@@ -61,7 +61,7 @@ pub struct Timeline {
     pub(crate) session: Option<Rc<Session>>,
     /// The process of the session that goes with the others of its group: its copies, which all
     /// other processes here are, go without them.
-    pub(crate) scout: Option<Process>,
+    pub(crate) lead: Option<Process>,
     /// A live program, whose past this is.
     pub(crate) live: Option<Live>,
 }
@@ -74,7 +74,7 @@ impl Timeline {
     pub fn open(options: &ReplayOptions, give_up: &dyn Fn() -> bool) -> Result<Timeline, TimelineError> {
         let prepared: Prepared = prepare(options, true)?;
         let patience = || if give_up() { Patience::Enough } else { Patience::Wait };
-        let Opened { session, here, checkpoints, scout } = open_session(prepared, &patience)?;
+        let Opened { session, here, checkpoints, lead } = open_session(prepared, &patience)?;
         Ok(Timeline {
             here,
             legs: Vec::new(),
@@ -86,7 +86,7 @@ impl Timeline {
             changed_by: None,
             options: Some(options.again()),
             session: Some(session),
-            scout,
+            lead,
             live: None,
         })
     }

@@ -265,11 +265,11 @@ fn is_seen(whole: &WholeEvent) -> bool {
             .instruction()
             .is_some_and(|body| !matches!(body.instruction, Instruction::Xsavec | Instruction::Spin)),
         Kind::Data
-        | Kind::Island
+        | Kind::Trampoline
         | Kind::Checksum
         | Kind::Stop
-        | Kind::Pause
-        | Kind::Turn
+        | Kind::Preemption
+        | Kind::Token
         | Kind::Store
         | Kind::Change
         | Kind::Edit => false,

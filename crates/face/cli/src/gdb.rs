@@ -370,13 +370,13 @@ pub fn serve_one(arguments: &ServeArguments, settings: &Settings) -> ExitCode {
 /// Ends the server when nobody is there any more, also if what it does for them never ends.
 fn end_when(nobody_comes: impl Fn() -> bool + Send + 'static, folder: &Path) {
     /// So long it may take to end by itself.
-    const PATIENCE: Duration = Duration::from_secs(3);
+    const WAIT_MAX: Duration = Duration::from_secs(3);
     let folder = folder.to_owned();
     std::thread::spawn(move || {
         while !nobody_comes() {
             std::thread::sleep(Duration::from_millis(200));
         }
-        std::thread::sleep(PATIENCE);
+        std::thread::sleep(WAIT_MAX);
         let _ = std::fs::remove_dir_all(&folder);
         // What replays ends with this process.
         std::process::exit(0);

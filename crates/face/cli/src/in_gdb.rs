@@ -66,8 +66,8 @@ impl Script {
 
 /// Waits for a debugger whose socket was closed; kills it if it does not end.
 pub fn end(debugger: &mut Child) {
-    const PATIENCE: Duration = Duration::from_secs(2);
-    let until = std::time::Instant::now() + PATIENCE;
+    const WAIT_MAX: Duration = Duration::from_secs(2);
+    let until = std::time::Instant::now() + WAIT_MAX;
     while std::time::Instant::now() < until && matches!(debugger.try_wait(), Ok(None)) {
         std::thread::sleep(Duration::from_millis(5));
     }

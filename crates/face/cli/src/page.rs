@@ -146,11 +146,11 @@ fn name_of(sort: Sort) -> &'static str {
         Kind::Exit => "exit",
         Kind::Fault => "fault",
         Kind::Signal => "signal",
-        Kind::Pause => "preempted",
-        Kind::Turn => "thread",
+        Kind::Preemption => "preempted",
+        Kind::Token => "thread",
         Kind::Stop => "stop",
         Kind::Instruction => "instruction",
-        Kind::Checksum | Kind::Data | Kind::Island | Kind::Store | Kind::Change | Kind::Edit => "note",
+        Kind::Checksum | Kind::Data | Kind::Trampoline | Kind::Store | Kind::Change | Kind::Edit => "note",
     }
 }
 
@@ -161,11 +161,11 @@ fn class_of(sort: Sort) -> usize {
         Kind::Syscall => class_of_call(name_of(sort)),
         Kind::Birth => 3,
         Kind::Exit | Kind::Fault | Kind::Signal | Kind::Stop => 4,
-        Kind::Pause | Kind::Turn => 5,
+        Kind::Preemption | Kind::Token => 5,
         Kind::Instruction
         | Kind::Checksum
         | Kind::Data
-        | Kind::Island
+        | Kind::Trampoline
         | Kind::Store
         | Kind::Change
         | Kind::Edit => 6,

@@ -126,18 +126,18 @@ impl Senders {
             }
             Kind::Birth => self.descriptors.executed(position),
             Kind::Signal => self.processes.note_signal(at, whole),
-            Kind::Turn => {
+            Kind::Token => {
                 self.threads[position] = whole.code;
-                self.processes.note_turn(at, whole);
+                self.processes.note_token(at, whole);
             }
             Kind::Data
             | Kind::Fault
             | Kind::Instruction
-            | Kind::Island
+            | Kind::Trampoline
             | Kind::Exit
             | Kind::Checksum
             | Kind::Stop
-            | Kind::Pause
+            | Kind::Preemption
             | Kind::Store
             | Kind::Change
             | Kind::Edit => {}

@@ -131,7 +131,7 @@ fn every_kind_of_event_has_its_line() {
     fault.resize(20, 0);
     let events = [
         birth("/bin/prog", &["prog", "an \"argument\""]),
-        event(Kind::Island, 0, 0, &[0x7000, 4096], &[]),
+        event(Kind::Trampoline, 0, 0, &[0x7000, 4096], &[]),
         event(Kind::Change, 0, 6, &[0x9000, 4096], &[(0x9000, Tag::Memory, &[1, 2, 3])]),
         event(Kind::Instruction, 0, Instruction::Rdtsc as u16, &[0, 0, 5, 0, 0, 1, 0], &[]),
         event(Kind::Instruction, 0, Instruction::Rdtscp as u16, &[0, 0, 5, 0, 2, 0, 0], &[]),
@@ -139,7 +139,7 @@ fn every_kind_of_event_has_its_line() {
         event(Kind::Instruction, 0, Instruction::Rdrand as u16, &[0, 0, 255, 0, 0, 0, 1], &[]),
         event(Kind::Signal, BEFORE_CALL, 17, &words, &[]),
         event(Kind::Checksum, 0, 0, &[0xabc, 1000], &[]),
-        event(Kind::Pause, 0, 0, &pause, &[(0, Tag::Vectors, &[0; 512])]),
+        event(Kind::Preemption, 0, 0, &pause, &[(0, Tag::Vectors, &[0; 512])]),
         event(Kind::Edit, 0, 0, &[], &[(0x7f00, Tag::Memory, &[5, 0, 0, 0])]),
         event(Kind::Edit, SETS_REGISTERS, 0, &pause[..18], &[]),
         event(Kind::Fault, 0, 11, &fault, &[]),
@@ -422,8 +422,13 @@ fn a_log_that_is_no_sequence_of_events_is_refused_after_what_is_good() {
 #[test]
 fn threads_are_counted_from_one_and_times_are_left_out_where_nobody_knows_them() {
     let getpid = || call("getpid", 7, &[], &[]);
-    let events =
-        [getpid(), event(Kind::Turn, 0, 1, &[], &[]), getpid(), event(Kind::Turn, 0, 0, &[], &[]), getpid()];
+    let events = [
+        getpid(),
+        event(Kind::Token, 0, 1, &[], &[]),
+        getpid(),
+        event(Kind::Token, 0, 0, &[], &[]),
+        getpid(),
+    ];
     let home = home_of(&events, Some(LaneEnd::Exited(0)));
     assert_eq!(
         home.prints(&["dump", "prog-0"]).lines().take(5).collect::<Vec<_>>(),

@@ -33,7 +33,7 @@ pub(crate) fn for_each(timeline: &Timeline, act: &mut dyn FnMut(&Shown)) -> Resu
                 return Err(format!("event {index} is none"));
             };
             let code = header.code();
-            if kind == Kind::Turn {
+            if kind == Kind::Token {
                 thread = code;
             }
             if !goes_on {
@@ -55,8 +55,8 @@ pub(crate) fn name_of(event: &Shown) -> String {
         }
         Kind::Signal => format!("signal {}", event.code),
         Kind::Fault => format!("fault, signal {}", event.code),
-        Kind::Turn => format!("the turn goes to thread {}", u32::from(event.code) + 1),
-        Kind::Pause => "pause".to_owned(),
+        Kind::Token => format!("the token goes to thread {}", u32::from(event.code) + 1),
+        Kind::Preemption => "pause".to_owned(),
         kind => format!("{kind:?}").to_lowercase(),
     }
 }
@@ -106,7 +106,7 @@ pub(crate) fn picture<'a>(timeline: &Timeline, named: impl Iterator<Item = (&'a 
         let sign = match event.kind {
             Kind::Signal => b'S',
             Kind::Fault => b'!',
-            Kind::Pause => b'p',
+            Kind::Preemption => b'p',
             Kind::Exit => b'x',
             Kind::Birth => b'B',
             _ => b'-',

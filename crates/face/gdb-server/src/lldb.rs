@@ -8,7 +8,7 @@ use crate::server::Server;
 
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 /// A movement may take long; after so many seconds lldb gives the connection up.
-const PATIENCE_SECONDS: u32 = 100_000;
+const WAIT_MAX_SECONDS: u32 = 100_000;
 
 /// A mapping, as a line of /proc/PID/maps says it.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl Server<'_> {
     /// `qHostInfo`
     pub(crate) fn host_info(&self) -> Vec<u8> {
         let triple = hex(TRIPLE.as_bytes());
-        let patience = format!("default_packet_timeout:{PATIENCE_SECONDS};");
+        let patience = format!("default_packet_timeout:{WAIT_MAX_SECONDS};");
         format!("triple:{triple};ostype:linux;endian:little;ptrsize:8;{patience}").into_bytes()
     }
 

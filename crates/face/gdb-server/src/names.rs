@@ -59,7 +59,7 @@ impl Names {
                 self.is_at_end = true;
                 return;
             };
-            if event.kind == Kind::Turn {
+            if event.kind == Kind::Token {
                 self.thread = u32::from(event.code);
             }
             if !self.goes_on {

@@ -1,4 +1,4 @@
-//! Which processes ran while the one that is debugged waited for its turn: what it shares with
+//! Which processes ran while the one that is debugged waited for its token: what it shares with
 //! them they changed then.
 
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use events::{HEADER_BYTES, Header, Kind, MORE, TICKET};
 use timeline::Timeline;
 use trace_store::{StoreError, TraceReader};
 
-/// That a process had a turn from this event on.
+/// That a process had a token from this event on.
 struct Taken {
     event: u64,
-    turn: u64,
+    token: u64,
     ticket: u64,
 }
 
@@ -32,24 +32,26 @@ pub(crate) fn in_words(timeline: &Timeline) -> String {
     }
 }
 
-/// Process ids of those that had the turn before the lane took it in these events, since the
+/// Process ids of those that held the token before the lane took it in these events, since the
 /// lane had it.
 fn who_ran(trace: &TraceReader, lane: u32, events: RangeInclusive<u64>) -> Result<Vec<i32>, StoreError> {
     let mut had: BTreeMap<u64, u64> = BTreeMap::new();
     let mut missed: Vec<(u64, RangeInclusive<u64>)> = Vec::new();
-    for_each_turn(trace, lane, &mut |taken| {
-        let before = had.insert(taken.turn, taken.ticket);
+    for_each_token(trace, lane, &mut |taken| {
+        let before = had.insert(taken.token, taken.ticket);
         if events.contains(&taken.event) {
-            missed.push((taken.turn, before.map_or(0, |before| before + 1)..=taken.ticket.saturating_sub(1)));
+            missed
+                .push((taken.token, before.map_or(0, |before| before + 1)..=taken.ticket.saturating_sub(1)));
         }
         taken.event <= *events.end()
     })?;
     let mut pids = Vec::new();
     for other in trace.lanes().iter().filter(|info| info.lane != lane && !missed.is_empty()) {
         let mut ran = false;
-        for_each_turn(trace, other.lane, &mut |taken| {
-            ran |=
-                missed.iter().any(|(turn, tickets)| taken.turn == *turn && tickets.contains(&taken.ticket));
+        for_each_token(trace, other.lane, &mut |taken| {
+            ran |= missed
+                .iter()
+                .any(|(token, tickets)| taken.token == *token && tickets.contains(&taken.ticket));
             !ran
         })?;
         if ran {
@@ -59,9 +61,9 @@ fn who_ran(trace: &TraceReader, lane: u32, events: RangeInclusive<u64>) -> Resul
     Ok(pids)
 }
 
-/// Calls `act` for each turn that the lane's log says came from another process, until that
+/// Calls `act` for each token that the lane's log says came from another process, until that
 /// returns false.
-fn for_each_turn(
+fn for_each_token(
     trace: &TraceReader,
     lane: u32,
     act: &mut dyn FnMut(&Taken) -> bool,
@@ -78,10 +80,10 @@ fn for_each_turn(
         while let Some(header) = word(at).map(Header).filter(|header| header.bytes() as usize >= HEADER_BYTES)
         {
             let (kind, flags) = (header.kind(), header.flags());
-            if kind == Some(Kind::Turn)
+            if kind == Some(Kind::Token)
                 && flags & TICKET != 0
-                && let (Some(turn), Some(ticket)) = (word(at + HEADER_BYTES), word(at + HEADER_BYTES + 8))
-                && !act(&Taken { event, turn, ticket })
+                && let (Some(token), Some(ticket)) = (word(at + HEADER_BYTES), word(at + HEADER_BYTES + 8))
+                && !act(&Taken { event, token, ticket })
             {
                 return Ok(());
             }

@@ -19,7 +19,7 @@ fn colour_of(kind: Kind) -> Option<&'static str> {
     Some(match kind {
         Kind::Signal => "#c60",
         Kind::Fault => "#c00",
-        Kind::Pause => "#888",
+        Kind::Preemption => "#888",
         Kind::Exit => "#000",
         Kind::Birth => "#090",
         _ => return None,

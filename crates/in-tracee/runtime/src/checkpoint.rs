@@ -1,6 +1,6 @@
 //! Going back in time: checkpoints of the running process, and the ways back.
 //!
-//! A checkpoint forks a *shadow* of the process while the turn is held: its memory
+//! A checkpoint forks a *shadow* of the process while the token is held: its memory
 //! is the state. Going back happens in place: all threads leave their stacks, the
 //! agent (a thread of the runtime's) copies from the shadow what differs, and the
 //! kernel's threads take up the threads of then. The log is then fed again to its

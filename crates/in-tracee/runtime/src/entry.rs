@@ -1,15 +1,15 @@
 //! Where control enters and leaves the runtime.
 //!
 //! A system call of the program arrives at `rv_entry_site`, either from the
-//! island of a rewritten site or from the SIGSYS handler, which merely points
+//! trampoline of a rewritten site or from the SIGSYS handler, which merely points
 //! the program there. Conventions on arrival: rcx is the address behind the
 //! call's instruction (what the kernel would leave in rcx), r11 the address to
-//! go on at (the same, or the relocated neighbours in the island); all other
+//! go on at (the same, or the relocated neighbours in the trampoline); all other
 //! registers are the program's, and so is the stack, which is not touched.
 
 mod endings;
 mod observers;
-pub mod pauses;
+pub mod preemptions;
 pub mod standing_threads;
 pub mod traps;
 
@@ -213,7 +213,7 @@ global_asm!(
     "mov rsp, [rsp + 16]",
     "jmp qword ptr gs:[{target}]",
 
-    // An instruction with a result from outside, from its island: r11 holds its
+    // An instruction with a result from outside, from its trampoline: r11 holds its
     // address, the program's r11 is kept; all else is the program's.
     ".balign 64",
     ".global rv_entry_instruction",
@@ -316,10 +316,10 @@ global_asm!(
     "ud2",
 
     // Copies memory that may not be there. rdi: to, rsi: from, rdx: bytes.
-    ".global rv_probe_copy",
+    ".global rv_replay_trap_copy",
     // Returns 0, or 1 if a part is not mapped: a fault anywhere in here lands at
     // the end.
-    "rv_probe_copy:",
+    "rv_replay_trap_copy:",
     "cmp rdx, 128",
     "ja 6f",
     "4:",
@@ -348,8 +348,8 @@ global_asm!(
     "rep movsb",
     "xor eax, eax",
     "ret",
-    ".global rv_probe_landing",
-    "rv_probe_landing:",
+    ".global rv_replay_trap_landing",
+    "rv_replay_trap_landing:",
     "mov eax, 1",
     "ret",
 

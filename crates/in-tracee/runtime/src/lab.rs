@@ -23,7 +23,7 @@ use lane_protocol::{LAB_CALL, LAB_CALL_LAST, LabSlot, lab_answer, lab_question, 
 use linux_abi::errno;
 
 use crate::ground::kernel::{self, ABORTED};
-use crate::scheduler::turn;
+use crate::scheduler::token;
 use crate::state::block::{lane, process, session, thread};
 use crate::state::deliverable;
 use crate::state::in_lab::is_on;
@@ -62,12 +62,12 @@ fn lets_time_pass(question: u32) -> bool {
 
 /// The same where others of the process may run meanwhile.
 pub fn ask_aside(question: u32, words: &[u64]) -> Answer {
-    if !process().shares_turn {
+    if !process().shares_token {
         return ask(question, words);
     }
-    turn::give();
+    token::give();
     let answer = ask(question, words);
-    turn::take_back();
+    token::take_back();
     answer
 }
 
@@ -216,7 +216,7 @@ pub fn vforked(slot: Option<u32>, result: i64) {
     }
 }
 
-/// The calling thread has just been made; it has no turn yet.
+/// The calling thread has just been made; it has no token yet.
 pub fn start(slot: u32) {
     if is_on() {
         thread().lab_slot = slot;

@@ -5,6 +5,7 @@
 //! contiguous. Memory of a recorded call goes from the program straight into
 //! the ring.
 
+pub mod borrowed;
 pub mod cache;
 pub mod call_event;
 pub mod effects;
@@ -12,7 +13,6 @@ pub mod file_extents;
 pub mod images;
 pub mod kept_files;
 pub mod lanes;
-pub mod lent;
 pub mod locks_of_session;
 pub mod output_order;
 pub mod real_streams;

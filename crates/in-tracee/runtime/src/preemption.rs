@@ -4,15 +4,15 @@
 
 pub mod counters;
 pub mod executed_functions;
-pub mod hot_words;
 pub mod left_handlers;
-pub mod pause;
-pub mod pause_place;
-pub mod pause_point;
-pub mod pause_timer;
-pub mod probe;
-pub mod probe_body;
-pub mod probe_guard;
-pub mod probe_stub;
-pub mod rounds;
+pub mod loop_iterations;
+pub mod preempt;
+pub mod preemption_place;
+pub mod preemption_point;
+pub mod preemption_timer;
+pub mod replay_trap;
+pub mod replay_trap_body;
+pub mod replay_trap_guard;
+pub mod replay_trap_stub;
 pub mod sampled_places;
+pub mod volatile_words;

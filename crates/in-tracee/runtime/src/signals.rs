@@ -24,7 +24,7 @@ use crate::ground::kernel::{self, current_mask};
 use crate::ground::registers::{Leave, Registers};
 use crate::ground::{assembly, call_places, memory, notices};
 use crate::lab::signal_times;
-use crate::preemption::pause;
+use crate::preemption::preempt;
 use crate::scheduler::asking::ask;
 use crate::state::block::{SIGNAL_STACK_BYTES, lane, process, session, thread, thread_status};
 use crate::state::deliverable::{
@@ -189,7 +189,7 @@ pub fn inherited(mask: u64) -> u64 {
     without_asking(mask)
 }
 
-/// Keeps the signal that asks for the turn in the kernel, or lets it through again.
+/// Keeps the signal that asks for the token in the kernel, or lets it through again.
 pub fn hold_asking(hold: bool) {
     let how = if hold { nr::SIG_BLOCK } else { nr::SIG_UNBLOCK };
     let set = bit(ASKING);
@@ -232,7 +232,7 @@ pub fn end_masked_wait(interrupted: bool) {
 
 // --- the kernel's deliveries ---
 
-/// Code of the signal that stops a thread before it goes back: see `turn::ASKED`.
+/// Code of the signal that stops a thread before it goes back: see `contention::PREEMPT_HARD`.
 pub const STOP_CODE: i32 = -78;
 
 impl Pending {
@@ -391,8 +391,8 @@ pub fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
     thread().pending = 1;
     if !blocked {
         // In the runtime too: it may be past its last look at what waits.
-        if !pause::signal_waits_at(context) {
-            pause::without_patience(context);
+        if !preempt::signal_waits_at(context) {
+            preempt::at_once(context);
         }
     }
     abort_call(context);
@@ -621,7 +621,7 @@ fn deliver_all(registers: &mut Registers, first: usize, flags: u8) {
         deliver_logged(registers, &waiting, flags | stacked);
     }
     refresh_pending();
-    pause::nothing_waits();
+    preempt::nothing_waits();
 }
 
 /// The one whose handler is to run before that of this signal.
@@ -648,7 +648,7 @@ fn deliver_mask(signal: u32) -> u64 {
 }
 
 /// The registers as they are before the call's instruction; r11 as the kernel leaves it,
-/// and not where an island would go on, which is not the program's state.
+/// and not where a trampoline would go on, which is not the program's state.
 pub fn point_at_call(registers: &mut Registers) {
     registers.rip = registers.rcx.wrapping_sub(2);
     registers.r11 = registers.flags;
@@ -826,7 +826,7 @@ pub fn sigreturn(registers: &mut Registers) -> Leave {
         settle();
         refresh_pending();
         if thread().pending != 0 {
-            pause::signal_waits();
+            preempt::signal_waits();
         }
     }
     Leave::Exactly

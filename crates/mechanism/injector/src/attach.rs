@@ -221,7 +221,7 @@ fn follow_on(shared: &Shared, segment: Segment, pid: i32, running: Running) -> i
 
 fn give_birth(shared: &Shared, segment: Segment, lane: Lane, stopped: Stopped) -> io::Result<()> {
     let pid = stopped.pid();
-    shared.memory.free_turn(segment);
+    shared.memory.free_token(segment);
     match birth::prepare(&shared.memory, segment, &stopped, &*shared.events) {
         Ok(()) => lane.request().state.store(request::NONE, Ordering::Release),
         Err(error) => {

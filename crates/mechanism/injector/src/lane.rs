@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
     Birth, CHECKPOINTS_MAX, Change, Checkpoint, Command, LANE_HEADER_BYTES, LaneHeader, Missing, Report,
-    Request, Ring, SEGMENTS, TurnSleepers, command, lane_state, request,
+    Request, Ring, SEGMENTS, TokenSleepers, command, lane_state, request,
 };
 
 use crate::futex::{futex_wait, futex_wake};
@@ -136,7 +136,7 @@ impl<'session> Lane<'session> {
         for word in [
             &ring.hot_sleeping,
             &ring.closed,
-            self.turn(),
+            self.token(),
             self.has_ticket(),
             self.goes_again(),
             self.dying(),
@@ -146,7 +146,7 @@ impl<'session> Lane<'session> {
         ] {
             word.store(0, Ordering::Release);
         }
-        self.turn_sleepers().clear();
+        self.token_sleepers().clear();
         self.request().state.store(request::NONE, Ordering::Relaxed);
         self.pid().store(0, Ordering::Relaxed);
         self.waited_pid().store(0, Ordering::Relaxed);
@@ -280,10 +280,10 @@ words! {
     events_done: AtomicU64;
     /// See [`LaneHeader::held_up`].
     held_up: AtomicU64;
-    /// See [`LaneHeader::turn`].
-    turn: AtomicU32;
-    /// See [`LaneHeader::turn_sleepers`].
-    turn_sleepers: TurnSleepers;
+    /// See [`LaneHeader::token`].
+    token: AtomicU32;
+    /// See [`LaneHeader::token_sleepers`].
+    token_sleepers: TokenSleepers;
     /// See [`LaneHeader::has_ticket`].
     has_ticket: AtomicU32;
     /// See [`LaneHeader::ticket`].

@@ -36,7 +36,7 @@ mod sandbox;
 mod segments;
 mod session_file;
 mod session_memory;
-mod session_turns;
+mod session_tokens;
 mod shared_mappings;
 mod signals;
 mod spawn;

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use lane_protocol::{
-    Checkpoint, Command, KILLED_ANYONE, TURNS, Together, Turn, checkpoint_state, command, command_phase,
-    lane_state, sharing_policy, together_step, together_task,
+    Checkpoint, Command, ExecutionToken, KILLED_ANYONE, TOKENS, Together, checkpoint_state, command,
+    command_phase, lane_state, sharing_policy, together_step, together_task,
 };
 
 use crate::futex::futex_wake;
@@ -19,13 +19,13 @@ impl SessionMemory {
         unsafe { &(*self.session()).together }
     }
 
-    /// Recording: the other processes that have the same turn as this one: they share memory.
+    /// Recording: the other processes that have the same token as this one: they share memory.
     pub fn sharers(&self, own: Segment) -> Vec<Segment> {
         let runs =
             |segment: &Segment| self.lane(*segment).state().load(Ordering::Acquire) == lane_state::LIVE;
-        let Some(turn) = self.last_turn(self.lane(own)) else { return Vec::new() };
+        let Some(token) = self.last_token(self.lane(own)) else { return Vec::new() };
         let others = self.segments_in_use().into_iter().filter(|other| *other != own && runs(other));
-        others.filter(|other| self.last_turn(self.lane(*other)) == Some(turn)).collect()
+        others.filter(|other| self.last_token(self.lane(*other)) == Some(token)).collect()
     }
 
     /// True if a process is about to be in the segment that will share memory.
@@ -95,12 +95,12 @@ impl SessionMemory {
         std::iter::once(segment).chain(self.sharers(segment)).map(position).collect()
     }
 
-    /// The number of a lane's turn, or of the one that took its place.
-    fn last_turn(&self, lane: Lane<'_>) -> Option<u32> {
-        let mut number = lane.turn().load(Ordering::Acquire).checked_sub(1)?;
-        // As often as there are turns, at most.
-        for _ in 0..TURNS {
-            match self.turn(number).successor.load(Ordering::Acquire) {
+    /// The number of a lane's token, or of the one that took its place.
+    fn last_token(&self, lane: Lane<'_>) -> Option<u32> {
+        let mut number = lane.token().load(Ordering::Acquire).checked_sub(1)?;
+        // As often as there are tokens, at most.
+        for _ in 0..TOKENS {
+            match self.token(number).successor.load(Ordering::Acquire) {
                 0 => break,
                 next => number = next - 1,
             }
@@ -136,9 +136,9 @@ impl SessionMemory {
         killed.iter().any(|by| is_it(by.load(Ordering::Acquire)))
     }
 
-    fn turn(&self, number: u32) -> &Turn {
-        // SAFETY: the header is mapped as long as `self`; turns are made of atomics.
-        unsafe { &(*self.session()).turns[number as usize % TURNS] }
+    fn token(&self, number: u32) -> &ExecutionToken {
+        // SAFETY: the header is mapped as long as `self`; tokens are made of atomics.
+        unsafe { &(*self.session()).tokens[number as usize % TOKENS] }
     }
 
     /// Gives the command to follow to all processes that share memory with the leader's: 0,

@@ -89,7 +89,7 @@ fn patches(image: &[u8]) -> Option<Vec<(u64, Vec<u8>)>> {
     patches.iter().all(|(offset, bytes)| offset + bytes.len() as u64 <= end).then_some(patches)
 }
 
-/// As an island: the number, the address behind the call's instruction in rcx and r11,
+/// As a trampoline: the number, the address behind the call's instruction in rcx and r11,
 /// the runtime's entry. Without the runtime the instruction itself makes the call.
 fn body(call: i64) -> Vec<u8> {
     let mut code = vec![0xb8];

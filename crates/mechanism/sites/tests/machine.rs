@@ -172,16 +172,16 @@ fn check_cover(sweep: &Sweep, content: &[u8], recipe: &Recipe) {
 /// displacement is that the instruction pointer counts in. Decoded at two
 /// addresses, patched code has to reach the same memory.
 fn check_code(code: &[u8], shift: u8, (fixup, fixup_end): (u8, u8)) {
-    let (origin, island) = (0x1000_0000u64, 0x1234_5000u64);
+    let (origin, trampoline) = (0x1000_0000u64, 0x1234_5000u64);
     let mut copy = code.to_vec();
     if fixup != 0xff {
         let at = usize::from(fixup - shift);
         let old = i32::from_le_bytes(copy[at..at + 4].try_into().expect("four bytes"));
-        let new = old.wrapping_sub((island - origin) as i32);
+        let new = old.wrapping_sub((trampoline - origin) as i32);
         copy[at..at + 4].copy_from_slice(&new.to_le_bytes());
     }
     let there: Vec<Instruction> =
-        Decoder::with_ip(64, &copy, island, DecoderOptions::NONE).into_iter().collect();
+        Decoder::with_ip(64, &copy, trampoline, DecoderOptions::NONE).into_iter().collect();
     let here: Vec<Instruction> =
         Decoder::with_ip(64, code, origin, DecoderOptions::NONE).into_iter().collect();
     assert_eq!(here.len(), there.len());

@@ -153,11 +153,11 @@ impl<'log> Event<'log> {
             | Kind::Data
             | Kind::Signal
             | Kind::Instruction
-            | Kind::Island
+            | Kind::Trampoline
             | Kind::Birth
             | Kind::Checksum
-            | Kind::Pause
-            | Kind::Turn
+            | Kind::Preemption
+            | Kind::Token
             | Kind::Store
             | Kind::Change
             | Kind::Edit => false,
@@ -186,7 +186,7 @@ impl<'log> Event<'log> {
             Kind::Syscall if self.is_in_place() => 8 * self.arg_count(),
             Kind::Syscall => 8 + 8 * self.arg_count(),
             Kind::Data | Kind::Stop | Kind::Store => 0,
-            Kind::Turn => {
+            Kind::Token => {
                 if self.flags & TICKET != 0 {
                     16
                 } else {
@@ -196,7 +196,7 @@ impl<'log> Event<'log> {
             Kind::Exit => 8,
             Kind::Signal => 128,
             Kind::Fault => 8 + 128 + 24,
-            Kind::Island | Kind::Checksum | Kind::Change => 16,
+            Kind::Trampoline | Kind::Checksum | Kind::Change => 16,
             Kind::Instruction => 56,
             Kind::Birth => {
                 let maps = half(self.body, 24).unwrap_or(u32::MAX) as usize;
@@ -205,7 +205,7 @@ impl<'log> Event<'log> {
                     .saturating_add(padded(path.min(EVENT_BYTES_MAX)))
                     .saturating_add(BIRTH_FIXED_BYTES)
             }
-            Kind::Pause => 160,
+            Kind::Preemption => 160,
             Kind::Edit => {
                 if self.flags & SETS_REGISTERS != 0 {
                     144

@@ -71,12 +71,12 @@ mod tests {
 
     #[test]
     fn parts_come_back_and_lie_where_the_format_says() {
-        let header = Header::new(Kind::Pause, IN_PLACE | 5, 0xbeef, 0x1234_5678);
+        let header = Header::new(Kind::Preemption, IN_PLACE | 5, 0xbeef, 0x1234_5678);
         assert_eq!(header.to_le_bytes(), [11, 0x85, 0xef, 0xbe, 0x78, 0x56, 0x34, 0x12]);
         assert_eq!(Header::read(&[header.to_le_bytes().as_slice(), &[1]].concat()), Some(header));
-        assert_eq!((header.kind(), header.flags(), header.code()), (Some(Kind::Pause), 0x85, 0xbeef));
+        assert_eq!((header.kind(), header.flags(), header.code()), (Some(Kind::Preemption), 0x85, 0xbeef));
         assert_eq!((header.bytes(), header.arguments()), (0x1234_5678, 5));
-        assert!(header.is(Kind::Pause) && !header.is(Kind::Stop));
+        assert!(header.is(Kind::Preemption) && !header.is(Kind::Stop));
         assert_eq!(Header::new(Kind::Data, 0, 7, 8).with(IN_PLACE), Header::new(Kind::Data, IN_PLACE, 7, 8));
         assert_eq!(Header::NONE.kind(), None);
         assert_eq!(Header::read(&[0; 7]), None);

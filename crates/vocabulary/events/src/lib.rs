@@ -45,7 +45,7 @@ pub enum Kind {
     /// An instruction with a result from outside: code is an [`Instruction`].
     Instruction = 5,
     /// Memory that the runtime mapped for rewritten sites; body: address, length.
-    Island = 6,
+    Trampoline = 6,
     /// A new image (execve); body: see [`BirthBody`].
     Birth = 7,
     /// The process ended by itself; body: its exit code.
@@ -58,10 +58,10 @@ pub enum Kind {
     /// registers (r15 r14 r13 r12 rbp rbx r11 r9 r8 r10 rdx rsi rdi rcx rax rip flags
     /// rsp), a sum of the vector registers, a sum of memory; blobs: vector registers,
     /// ranges, words.
-    Pause = 11,
+    Preemption = 11,
     /// The events that follow are of another thread; code is its number. Body, where
-    /// another process of the lane had the turn before: which turn, ticket.
-    Turn = 12,
+    /// another process of the lane held the token before: which token, ticket.
+    Token = 12,
     /// What a call that has not ended yet changed in memory before the thread slept,
     /// or what the kernel does to robust futexes at the end that follows; blobs.
     Store = 13,
@@ -69,7 +69,7 @@ pub enum Kind {
     /// says how, body: address and length of memory that is mapped for it, blobs.
     Change = 14,
     /// What the debugger changed in a live program where it stood; body, with
-    /// [`SETS_REGISTERS`]: 18 registers as of a pause; blobs: vector registers, memory.
+    /// [`SETS_REGISTERS`]: 18 registers as of a preemption; blobs: vector registers, memory.
     Edit = 15,
 }
 
@@ -82,13 +82,13 @@ impl Kind {
             3 => Kind::Signal,
             4 => Kind::Fault,
             5 => Kind::Instruction,
-            6 => Kind::Island,
+            6 => Kind::Trampoline,
             7 => Kind::Birth,
             8 => Kind::Exit,
             9 => Kind::Checksum,
             10 => Kind::Stop,
-            11 => Kind::Pause,
-            12 => Kind::Turn,
+            11 => Kind::Preemption,
+            12 => Kind::Token,
             13 => Kind::Store,
             14 => Kind::Change,
             15 => Kind::Edit,
@@ -110,14 +110,14 @@ pub const STANDING_WORDS: usize = 5;
 pub mod standing {
     /// In the program's code.
     pub const RUNS: u64 = 0;
-    /// There too, behind a pause at which it gave the turn.
-    pub const PAUSED: u64 = 1;
+    /// There too, behind a preemption at which it released the token.
+    pub const PREEMPTED: u64 = 1;
     /// It was made, and its first event is to come.
     pub const BEGINS: u64 = 2;
 }
 /// Words of a [`Tag::ThreadState`]: base of thread-local memory, signal mask, alternate
 /// stack (address, flags, bytes), address for its end, list of robust futexes (address,
-/// bytes), registers (as in a pause).
+/// bytes), registers (as in a preemption).
 pub const BOARDED_THREAD_WORDS: usize = 8 + 18;
 
 /// Words of a [`Tag::SharedMap`]: end, protection, a [`shared_map`]'s flags, place in the file,
@@ -158,16 +158,16 @@ pub const BEFORE_CALL: u8 = 1;
 pub const STACKED: u8 = 2;
 /// Flag of an edit: it has registers.
 pub const SETS_REGISTERS: u8 = 2;
-/// Flag of a turn event: another process of the lane had the turn before.
+/// Flag of a token event: another process of the lane held the token before.
 pub const TICKET: u8 = 1;
-/// Places of words in the body of a [`Kind::Pause`], and of registers in that of a [`Kind::Edit`].
-pub mod pause_word {
+/// Places of words in the body of a [`Kind::Preemption`], and of registers in that of a [`Kind::Edit`].
+pub mod preemption_word {
     pub const RIP: usize = 15;
     pub const FLAGS: usize = 16;
     pub const VECTOR_SUM: usize = 18;
     pub const MEMORY_SUM: usize = 19;
 }
-/// Flag of a pause event: another thread has the turn next.
+/// Flag of a preemption event: another thread holds the token next.
 pub const YIELDS: u8 = 1;
 /// Flag of a change event: what memory shows that is shared, after somebody died there of whom no
 /// log tells where.
@@ -200,7 +200,7 @@ pub enum Tag {
     /// Like `Memory`, and the bytes enter the block cache's slot given in the
     /// upper half of the tag's word.
     MemoryToCache = 7,
-    /// The legacy save area of the vector registers at a pause; of an edit, the whole
+    /// The legacy save area of the vector registers at a preemption; of an edit, the whole
     /// area of XSAVE.
     Vectors = 8,
     /// A file that is mapped has a new size: device, inode, size in bytes (u64 each).
@@ -208,7 +208,7 @@ pub enum Tag {
     /// Memory that identifies a pause: [`SummedRange`]s. Without it all writable
     /// memory does.
     Ranges = 10,
-    /// Words that were changing at a pause, to tell rounds of a loop apart: address
+    /// Words that were changing at a preemption, to tell rounds of a loop apart: address
     /// and value (u64 each).
     Words = 11,
     /// The call made a thread: its number in the process (u64).
@@ -268,7 +268,7 @@ impl Tag {
     }
 }
 
-/// Pages in a row and a sum over their content: two words of a pause's ranges.
+/// Pages in a row and a sum over their content: two words of a preemption's ranges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SummedRange {
     /// Number of the first page: its address divided by 4096.
@@ -314,7 +314,7 @@ pub enum Instruction {
     Rdseed = 4,
     /// No result: what it leaves out of the memory that it writes is made the same.
     Xsavec = 5,
-    /// `pause`, or nops that stand for it, where the thread gave the turn. Its address, and
+    /// `pause`, or nops that stand for it, where the thread released the token. Its address, and
     /// how often threads of the process came to such a place since the event before.
     Spin = 6,
     Rdpid = 7,

@@ -244,7 +244,7 @@ pub struct AgentStop {
     /// What the kernel says of that signal, or of the one that the program dies of here (siginfo_t);
     /// the first word is 0 where nothing is known.
     pub signal_info: [u64; 16],
-    /// Not zero: other processes take turns with it, or did. They are there once in a
+    /// Not zero: other processes share the token with it, or did. They are there once in a
     /// session, so no other process of the session can come here.
     pub met_others: u64,
     /// Not zero: a copy that goes without the others with which it shares memory.

@@ -13,7 +13,7 @@ pub const BOARDING_START: u64 = RECORDS_START;
 pub const BOARD_FIRST: u64 = TEXT_START + 32;
 /// Where the other threads begin: r12 points to their entry in the table.
 pub const BOARD_OTHER: u64 = TEXT_START + 48;
-/// Where code that replaces the vDSO enters the runtime, as an island does. Recorded
+/// Where code that replaces the vDSO enters the runtime, as a trampoline does. Recorded
 /// memory holds this address.
 pub const BOARD_CALL: u64 = TEXT_START + 64;
 

@@ -1,10 +1,10 @@
 //! Replay under the debugger: what the other processes of a group wrote to the memory that
 //! they share, for copies of the process that is debugged, which go without them.
 //!
-//! One process of the debugged lane goes with the others: the *scout*. Where it has the turn
+//! One process of the debugged lane goes with the others: the *lead*. Where it holds the token
 //! back it says which pages they wrote meanwhile, and what is there now: an *import*. The first
 //! copy that comes there keeps what of it is new to it, and takes that in; later ones take in
-//! what was kept. The scout goes on when a copy wants an import, and is a few ahead then.
+//! what was kept. The lead goes on when a copy wants an import, and is a few ahead then.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -13,7 +13,7 @@ pub const WRITTEN_PAGES_MAX: usize = 1 << 15;
 /// Places of the table that finds one that is noted: twice as many.
 const WRITTEN_PLACES: usize = 2 * WRITTEN_PAGES_MAX;
 
-/// Imports that the scout has said and no copy has kept.
+/// Imports that the lead replica has said and no copy has kept.
 pub const IMPORTS_AHEAD: usize = 8;
 
 /// See the module. Counts are of the debugged lane's imports from its beginning on.
@@ -23,7 +23,7 @@ pub struct Imports {
     pub wants: AtomicU32,
     /// Imports that copies want.
     pub wanted: AtomicU32,
-    /// Imports that the scout has said; a futex word.
+    /// Imports that the lead replica has said; a futex word.
     pub said: AtomicU32,
     /// Imports that are kept; a futex word.
     pub kept: AtomicU32,
@@ -37,13 +37,13 @@ pub struct Imports {
 
 /// Why there are no more imports. Kept in [`Imports::over`].
 pub mod imports_end {
-    /// The scout's log is over.
+    /// The lead replica's log is over.
     pub const LOG_ENDED: u32 = 1;
-    /// The scout cannot go on, for whatever reason.
+    /// The lead replica cannot go on, for whatever reason.
     pub const LOST: u32 = 2;
 }
 
-/// Pages of shared memory that somebody wrote. Only who has the turn uses it.
+/// Pages of shared memory that somebody wrote. Only who holds the token uses it.
 #[repr(C)]
 pub struct WrittenPages {
     /// Not zero: any page may have been written.

@@ -47,7 +47,7 @@ pub const LIVE_START: u64 = THREADS_START + 0x2800_0000;
 /// Most bytes of it.
 pub const LIVE_BYTES: u64 = 0x800_0000;
 /// Where what the kernel writes for a thread's call lands while another thread
-/// has the turn.
+/// holds the token.
 pub const BOUNCE_START: u64 = THREADS_START + 0x3000_0000;
 /// Distance of two threads' buffers in bytes.
 pub const BOUNCE_BYTES: u64 = 0x4_0000;

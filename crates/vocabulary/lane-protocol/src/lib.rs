@@ -14,13 +14,13 @@
 
 mod agent;
 mod boarding;
+pub mod borrowed;
 pub mod bytecode;
 mod file_slots;
 mod image;
 mod imports;
 mod lab;
 mod layout;
-pub mod lent;
 mod live;
 mod numbered_words;
 mod output_places;
@@ -28,9 +28,9 @@ mod outside_files;
 mod ring;
 mod session;
 mod together;
-mod turn;
-mod turn_sleepers;
-mod untold_deaths;
+mod token;
+mod token_sleepers;
+mod unlogged_deaths;
 mod written_files;
 
 pub use agent::{
@@ -49,10 +49,10 @@ pub use outside_files::{OUTSIDE_FILES_MAX, OutsideFile, OutsideFiles, outside_st
 pub use ring::Ring;
 pub use session::*;
 pub use together::*;
-pub use turn::{
-    OLDEST, TICKETS_NEAR, Turn, Wake, lane_of_identity, sleeper_bits, thread_identity, ticket_bit,
+pub use token::{
+    ExecutionToken, OLDEST, TICKETS_NEAR, Wake, lane_of_identity, sleeper_bits, thread_identity, ticket_bit,
     ticket_in_place, ticket_of_place,
 };
-pub use turn_sleepers::TurnSleepers;
-pub use untold_deaths::{SharedPart, UntoldDeaths};
+pub use token_sleepers::TokenSleepers;
+pub use unlogged_deaths::{SharedPart, UnloggedDeaths};
 pub use written_files::{Written, WrittenFiles, WrittenPart, mark_of};

@@ -200,8 +200,8 @@ pub mod command {
 pub mod command_phase {
     /// It has not begun.
     pub const NONE: u32 = 0;
-    /// The agent waits for the turn.
-    pub const TURN: u32 = 1;
+    /// The agent waits for the token.
+    pub const TOKEN: u32 = 1;
     /// Threads are brought to a stand.
     pub const PARKING: u32 = 2;
     /// The rest.
@@ -222,8 +222,8 @@ pub struct Command {
     pub phase: AtomicU32,
     /// Threads that have not come to a stand yet.
     pub missing: AtomicU32,
-    /// Not 0: somebody waits for it. Threads that compute are paused for it at once, and not only
-    /// when their slice of the turn is over. It may be set while the command is under way.
+    /// Not 0: somebody waits for it. Threads that compute are preempted for it at once, and not only
+    /// when their slice of the token is over. It may be set while the command is under way.
     pub urgent: AtomicU32,
 }
 
@@ -312,7 +312,7 @@ pub struct Checkpoint {
     pub others: AtomicU32,
     /// How many processes had come to share memory before.
     pub sharers: AtomicU32,
-    /// The turn's tickets then.
+    /// The token's tickets then.
     pub tickets: AtomicU64,
     /// Bytes that an increment has saved.
     pub saved_bytes: AtomicU64,

@@ -11,9 +11,9 @@ use crate::output_places::OutputPlaces;
 use crate::outside_files::OutsideFiles;
 use crate::ring::Ring;
 use crate::together::{SHARED_FILES_MAX, SharedFile, Together};
-use crate::turn::Turn;
-use crate::turn_sleepers::TurnSleepers;
-use crate::untold_deaths::UntoldDeaths;
+use crate::token::ExecutionToken;
+use crate::token_sleepers::TokenSleepers;
+use crate::unlogged_deaths::UnloggedDeaths;
 use crate::written_files::WrittenFiles;
 
 /// Value of [`Session::magic`]: "rvlane" and the version of this layout.
@@ -56,14 +56,14 @@ pub const KILLED_MAX: usize = 64;
 /// Whoever it was: a group of all processes, or one that has another number for the supervisor.
 pub const KILLED_ANYONE: i32 = i32::MIN;
 
-/// Turns that threads got and only waited in, as for a lock whose holder gives the turn with
+/// Holdings of the token in which threads only waited, as for a lock whose holder releases the token with
 /// the lock.
 #[repr(C)]
-pub struct IdleTurns {
+pub struct IdleTokens {
     pub in_a_row: AtomicU32,
-    /// Turns that were given at a boundary since one was given elsewhere.
+    /// Releases at a boundary since one was given elsewhere.
     pub at_boundaries: AtomicU32,
-    /// Boundaries in a row that came before the turn could be given elsewhere.
+    /// Boundaries in a row that came before the token could be given elsewhere.
     pub tries: AtomicU32,
     /// One was given elsewhere, and it is not known yet whether that helped.
     pub is_tried: AtomicU32,
@@ -92,7 +92,7 @@ pub enum ForcedPlace {
 pub struct ForcedSwitch {
     /// Which process.
     pub lane: u32,
-    /// Which of the process's threads gives the turn.
+    /// Which of the process's threads releases the token.
     pub thread: u32,
     /// A [`ForcedPlace`].
     pub place: u32,
@@ -102,7 +102,7 @@ pub struct ForcedSwitch {
     pub ordinal: u64,
 }
 
-/// Threads of a recording whose schedule is given, at most; further ones take the turn as usual.
+/// Threads of a recording whose schedule is given, at most; further ones acquire the token as usual.
 pub const SCHEDULED_THREADS: usize = 256;
 
 /// A thread of a recording whose schedule is given, as the others see it.
@@ -112,11 +112,11 @@ pub struct ScheduledThread {
     pub identity: AtomicU64,
     /// Its id; 0: it has yet to begin.
     pub tid: AtomicI32,
-    /// It waits for the turn.
+    /// It waits for the token.
     pub wants: AtomicU32,
-    /// It gave the turn where that was forced, when the turn had changed so often, plus one; 0: it did not.
+    /// It released the token where that was forced, when the token had changed so often, plus one; 0: it did not.
     pub away_since: AtomicU32,
-    /// How often the turn had changed when it last had it.
+    /// How often the token had changed when it last had it.
     pub had_at: AtomicU32,
 }
 
@@ -173,7 +173,7 @@ pub struct Session {
     pub is_scheduled: u32,
     pub forced_count: u32,
     pub forced: [ForcedSwitch; FORCED_MAX],
-    /// With `is_scheduled`: those who take turns.
+    /// With `is_scheduled`: those who share the token.
     pub scheduled: [ScheduledThread; SCHEDULED_THREADS],
     /// Recording: not zero where of some files only a digest is kept.
     pub refers: u32,
@@ -206,12 +206,12 @@ pub struct Session {
     pub keep_doorbell: AtomicU32,
     /// The next lane's id.
     pub next_lane: AtomicU32,
-    /// The number of the next turn; its place is that modulo [`TURNS`].
-    pub next_turn: AtomicU32,
-    /// Recording: the lane that joins another's turn, plus one; 0: none does.
+    /// The number of the next token; its place is that modulo [`TOKENS`].
+    pub next_token: AtomicU32,
+    /// Recording: the lane that joins another's token, plus one; 0: none does.
     pub joining: AtomicU32,
-    /// Recording: turns in vain; see [`IdleTurns`].
-    pub idle_turns: IdleTurns,
+    /// Recording: tokens in vain; see [`IdleTokens`].
+    pub idle_tokens: IdleTokens,
     /// The next output's place in the order of all outputs (recording); the
     /// output whose turn it is (replay).
     pub output_order: AtomicU64,
@@ -257,7 +257,7 @@ pub struct Session {
     /// Recording: counts for each segment how often its process got new memory or
     /// ended; futex words.
     pub gone: [AtomicU32; SEGMENTS],
-    /// Recording: who is to have a segment, will share memory, and has no turn yet: the
+    /// Recording: who is to have a segment, will share memory, and has no token yet: the
     /// process, or the one that makes it, negated; 0: nobody.
     pub unborn: [AtomicI32; SEGMENTS],
     /// Recording: whom processes of the recording killed by SIGKILL, the latest of them: a process;
@@ -265,8 +265,8 @@ pub struct Session {
     pub killed: [AtomicI32; KILLED_MAX],
     /// The next place there, modulo their number.
     pub next_killed: AtomicU32,
-    /// The turns of lanes; a lane's own is at its number modulo this many.
-    pub turns: [Turn; TURNS],
+    /// The tokens of lanes; a lane's own is at its number modulo this many.
+    pub tokens: [ExecutionToken; TOKENS],
     /// Live: what processes that share memory do together.
     pub together: Together,
     /// Replay under the debugger: what the others of a group wrote.
@@ -275,8 +275,8 @@ pub struct Session {
     pub written_files: WrittenFiles,
     /// Recording: whose memory somebody may write that the logs do not follow.
     pub outside_files: OutsideFiles,
-    /// Recording: who died with a turn, and nobody told.
-    pub untold_deaths: UntoldDeaths,
+    /// Recording: who died with a token, and nobody told.
+    pub unlogged_deaths: UnloggedDeaths,
     /// Recording: files of which processes share the memory.
     pub shared_files: [SharedFile; SHARED_FILES_MAX],
     /// Replay: length of `objects_dir`.
@@ -292,8 +292,8 @@ pub struct Session {
     pub site_uses: [AtomicU8; RECIPES_MAX],
 }
 
-/// Turns that a session has.
-pub const TURNS: usize = 1 << 15;
+/// Tokens that a session has.
+pub const TOKENS: usize = 1 << 15;
 
 /// State of a [`CpuidAnswer`].
 pub mod cpuid_state {
@@ -400,7 +400,7 @@ pub mod site_kind {
 /// How one site of a file is rewritten: found outside, by disassembly, once for
 /// each content. Sorted by `site_offset` within a file.
 ///
-/// At run time the island is: `before` bytes of `code` (instructions that the
+/// At run time the trampoline is: `before` bytes of `code` (instructions that the
 /// jump covers ahead of the site), the call of the runtime, `after` bytes of
 /// `code` (instructions that the jump covers behind the site), a jump back.
 #[repr(C)]
@@ -618,15 +618,15 @@ pub struct LaneHeader {
     pub shares_root: AtomicU32,
     /// Replay: order of the output that the process waits to show, plus one; 0: none.
     pub waits_for_output: AtomicU64,
-    /// The turn that the process shares with others, plus one; 0: it is alone.
-    pub turn: AtomicU32,
-    /// Threads of the process that its turn counts among its sleepers.
-    pub turn_sleepers: TurnSleepers,
-    /// Replay: the process has a ticket of that turn.
+    /// The token that the process shares with others, plus one; 0: it is alone.
+    pub token: AtomicU32,
+    /// Threads of the process that its token counts among its sleepers.
+    pub token_sleepers: TokenSleepers,
+    /// Replay: the process has a ticket of that token.
     pub has_ticket: AtomicU32,
     /// Replay: the ticket.
     pub ticket: AtomicU64,
-    /// Replay: ticket of the turn that the process waits for; 0: none.
+    /// Replay: ticket of the token that the process waits for; 0: none.
     pub waits_for_ticket: AtomicU64,
     /// Replay: events consumed, stored now and then, for progress.
     pub events_done: AtomicU64,

@@ -81,7 +81,7 @@ pub struct Together {
     pub has_ticket: AtomicU32,
     /// Replay: processes that have come to the present.
     pub present: AtomicU32,
-    /// Replay: the turn's tickets in the present.
+    /// Replay: the token's tickets in the present.
     pub tickets: AtomicU64,
     /// Objects that a shadow holds by now.
     pub object_count: AtomicU32,
@@ -104,8 +104,8 @@ pub mod shared_state {
 pub struct SharedFile {
     /// See [`shared_state`].
     pub state: AtomicU32,
-    /// The turn of those who mapped it first.
-    pub turn: AtomicU32,
+    /// The token of those who mapped it first.
+    pub token: AtomicU32,
     pub device: AtomicU64,
     pub inode: AtomicU64,
 }

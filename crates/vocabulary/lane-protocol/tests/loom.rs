@@ -117,50 +117,50 @@ fn a_consumer_sees_all_that_came_before_the_end() {
     });
 }
 
-// --- the turn ---
+// --- the token ---
 
-use lane_protocol::{TICKETS_NEAR, Turn, Wake, thread_identity};
+use lane_protocol::{ExecutionToken, TICKETS_NEAR, Wake, thread_identity};
 
-/// Takes the turn as the runtime does, without its timeouts.
-fn take(turn: &Turn, futex: &Futex, me: u64) {
-    while turn.try_take(me).is_none() {
-        let seen = turn.prepare_sleep();
-        if !turn.is_open(me) {
-            futex.wait(&turn.wake, seen);
+/// Takes the token as the runtime does, without its timeouts.
+fn take(token: &ExecutionToken, futex: &Futex, me: u64) {
+    while token.try_take(me).is_none() {
+        let seen = token.prepare_sleep();
+        if !token.is_open(me) {
+            futex.wait(&token.wake, seen);
         }
-        turn.end_sleep();
+        token.end_sleep();
     }
 }
 
-fn give(turn: &Turn, futex: &Futex, me: u64) {
+fn give(token: &ExecutionToken, futex: &Futex, me: u64) {
     // The model's futex wakes all, so a wrong choice of one would not show: see
     // `give_wakes_exactly_one`.
-    if turn.give(me) != Wake::Nobody {
+    if token.give(me) != Wake::Nobody {
         futex.wake();
     }
 }
 
 #[test]
-fn the_turn_excludes_and_no_wake_up_is_lost() {
+fn the_token_excludes_and_no_wake_up_is_lost() {
     check(|| {
-        let shared = Arc::new((Turn::new(), Futex::new(), loom::cell::UnsafeCell::new(0u32)));
+        let shared = Arc::new((ExecutionToken::new(), Futex::new(), loom::cell::UnsafeCell::new(0u32)));
         let threads: Vec<_> = (0..2)
             .map(|index| {
                 let shared = Arc::clone(&shared);
                 thread::spawn(move || {
-                    let (turn, futex, counter) = &*shared;
+                    let (token, futex, counter) = &*shared;
                     let me = thread_identity(1, index);
-                    take(turn, futex, me);
-                    // SAFETY: the turn excludes all others; loom checks it.
+                    take(token, futex, me);
+                    // SAFETY: the token excludes all others; loom checks it.
                     counter.with_mut(|counter| unsafe { *counter += 1 });
-                    give(turn, futex, me);
+                    give(token, futex, me);
                     // The kernel does something; then back.
-                    if !turn.take_back(me) {
-                        take(turn, futex, me);
+                    if !token.take_back(me) {
+                        take(token, futex, me);
                     }
                     // SAFETY: as above.
                     counter.with_mut(|counter| unsafe { *counter += 1 });
-                    give(turn, futex, me);
+                    give(token, futex, me);
                 })
             })
             .collect();
@@ -173,15 +173,15 @@ fn the_turn_excludes_and_no_wake_up_is_lost() {
 #[test]
 fn a_reservation_is_served() {
     check(|| {
-        let shared = Arc::new((Turn::new(), Futex::new()));
+        let shared = Arc::new((ExecutionToken::new(), Futex::new()));
         let other = Arc::clone(&shared);
         let (one, two) = (thread_identity(1, 0), thread_identity(1, 1));
         take(&shared.0, &shared.1, one);
         let waiter = thread::spawn(move || {
-            let (turn, futex) = &*other;
-            assert!(turn.reserve(two, 0));
-            take(turn, futex, two);
-            give(turn, futex, two);
+            let (token, futex) = &*other;
+            assert!(token.reserve(two, 0));
+            take(token, futex, two);
+            give(token, futex, two);
         });
         give(&shared.0, &shared.1, one);
         if !shared.0.take_back(one) {
@@ -195,16 +195,16 @@ fn a_reservation_is_served() {
 #[test]
 fn a_reservation_taken_over_leaves_nobody_asleep() {
     check(|| {
-        let shared = Arc::new((Turn::new(), Futex::new()));
+        let shared = Arc::new((ExecutionToken::new(), Futex::new()));
         let [one, two, three] = [0, 1, 2].map(|index| thread_identity(1, index));
         take(&shared.0, &shared.1, one);
         let waiters = [(two, 1), (three, 2)].map(|(me, age)| {
             let other = Arc::clone(&shared);
             thread::spawn(move || {
-                let (turn, futex) = &*other;
-                turn.reserve(me, age);
-                take(turn, futex, me);
-                give(turn, futex, me);
+                let (token, futex) = &*other;
+                token.reserve(me, age);
+                take(token, futex, me);
+                give(token, futex, me);
             })
         });
         give(&shared.0, &shared.1, one);
@@ -217,24 +217,24 @@ fn a_reservation_taken_over_leaves_nobody_asleep() {
 #[test]
 fn who_sleeps_for_a_ticket_is_called() {
     check(|| {
-        let shared = Arc::new((Turn::new(), Futex::new()));
+        let shared = Arc::new((ExecutionToken::new(), Futex::new()));
         let other = Arc::clone(&shared);
         let waiter = thread::spawn(move || {
-            let (turn, futex) = &*other;
-            while turn.ticket.load(Ordering::SeqCst) < 2 {
-                let seen = turn.prepare_ticket_sleep(2);
-                if turn.ticket.load(Ordering::SeqCst) < 2 {
-                    futex.wait(turn.ticket_wake(2), seen);
+            let (token, futex) = &*other;
+            while token.ticket.load(Ordering::SeqCst) < 2 {
+                let seen = token.prepare_ticket_sleep(2);
+                if token.ticket.load(Ordering::SeqCst) < 2 {
+                    futex.wait(token.ticket_wake(2), seen);
                 }
-                turn.end_ticket_sleep(2);
+                token.end_ticket_sleep(2);
             }
         });
-        let (turn, futex) = &*shared;
+        let (token, futex) = &*shared;
         for ticket in 0..2 {
-            turn.end_ticket(ticket);
+            token.end_ticket(ticket);
             // The next, and the next but one, which may go to sleep again.
             for next in [ticket + 1, ticket + TICKETS_NEAR] {
-                if turn.call_ticket(next).is_some() {
+                if token.call_ticket(next).is_some() {
                     futex.wake();
                 }
             }

@@ -142,7 +142,7 @@ pub fn disk_full(tool: &Tool) -> TestResult {
 }
 
 /// Two processes in turns, which go on for long enough to be stopped on the way.
-const IN_TURNS: &str = "exec python3 -c '
+const ALTERNATELY: &str = "exec python3 -c '
 import mmap, os
 shared = mmap.mmap(-1, 4096)
 child = os.fork()
@@ -156,13 +156,13 @@ if child:
     print(shared[0])
 '";
 
-/// One that has its turn, and does not get to run, waits for nobody.
-pub fn turn_comes_while_stopped(tool: &Tool) -> TestResult {
+/// One that has its token, and does not get to run, waits for nobody.
+pub fn token_comes_while_stopped(tool: &Tool) -> TestResult {
     let bench = Bench::new(tool, "turn-while-stopped")?;
-    let recorded = bench.record(IN_TURNS)?;
-    check(recorded.stdout_text() == "0\n", "the two should have taken turns", &recorded)?;
+    let recorded = bench.record(ALTERNATELY)?;
+    check(recorded.stdout_text() == "0\n", "the two should have shared the token", &recorded)?;
     let live = Live::start(bench.tool_command(User::Current, &["replay", path(&bench.trace)]))?;
-    // Longer than waiting for a turn that nobody hands over is allowed to take.
+    // Longer than waiting for a token that nobody hands over is allowed to take.
     let script = "for round in 1 2 3; do
         for first in $(pgrep -P $0); do for pid in $first $(pgrep -P $first); do
             kill -STOP $pid; sleep 1.6; kill -CONT $pid; sleep 0.02

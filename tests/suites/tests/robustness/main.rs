@@ -33,7 +33,7 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("interrupted_from_terminal", false, kills::interrupted_from_terminal),
     ("interrupted_alone", false, kills::interrupted_alone),
     ("disk_full", true, kills::disk_full),
-    ("turn_comes_while_stopped", false, kills::turn_comes_while_stopped),
+    ("token_comes_while_stopped", false, kills::token_comes_while_stopped),
     ("group_killed", false, survivors::group_killed),
     ("kills_its_group", false, survivors::kills_its_group),
     ("aborts_its_group", false, survivors::aborts_its_group),

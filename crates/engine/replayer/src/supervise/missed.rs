@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::Supervisor;
 use crate::describe::Divergence;
-use crate::untold_end::tells_its_end;
+use crate::unlogged_end::tells_its_end;
 use crate::watchdog::{Finding, OF_RECORDING_MAX, Way};
 
 impl Supervisor {

@@ -62,9 +62,9 @@ impl Opening {
 
     /// Ends what records, and all that it started, until who opens has noticed.
     pub fn give_up(&self, opener: &JoinHandle<()>) {
-        const PATIENCE: Duration = Duration::from_secs(2);
+        const WAIT_MAX: Duration = Duration::from_secs(2);
         self.is_given_up.store(true, Ordering::Release);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + WAIT_MAX;
         let mut signal = Signal::SIGTERM;
         while !opener.is_finished() {
             let group = self.recorder.load(Ordering::Acquire);

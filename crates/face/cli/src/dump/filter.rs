@@ -212,11 +212,11 @@ impl Filter {
                 Instruction::from_code(code).is_some_and(|_| self.instructions[usize::from(code)])
             }
             Kind::Data
-            | Kind::Island
+            | Kind::Trampoline
             | Kind::Checksum
             | Kind::Stop
-            | Kind::Pause
-            | Kind::Turn
+            | Kind::Preemption
+            | Kind::Token
             | Kind::Store
             | Kind::Change
             | Kind::Edit => false,

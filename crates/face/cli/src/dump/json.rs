@@ -71,7 +71,7 @@ fn other(put: &mut impl FnMut(&str, Value), whole: &WholeEvent) {
             }
         }
         Kind::Exit => put("code", json!(whole.event().result() as i32)),
-        Kind::Island => {
+        Kind::Trampoline => {
             let [address, bytes] = line::words(whole);
             put("address", hex(address));
             put("bytes", json!(bytes));
@@ -82,12 +82,12 @@ fn other(put: &mut impl FnMut(&str, Value), whole: &WholeEvent) {
             put("events", json!(events));
         }
         Kind::Stop => put("reason", json!(stop_text(whole))),
-        Kind::Pause => {
+        Kind::Preemption => {
             let (address, sum) = line::pause(whole);
             put("address", hex(address));
             put("sum", hex(sum));
         }
-        Kind::Turn => {
+        Kind::Token => {
             for (name, number) in
                 ["turn", "ticket"].into_iter().zip(line::ticket(whole).into_iter().flatten())
             {
@@ -161,13 +161,13 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Signal => "signal",
         Kind::Fault => "fault",
         Kind::Instruction => "instruction",
-        Kind::Island => "island",
+        Kind::Trampoline => "island",
         Kind::Birth => "birth",
         Kind::Exit => "exit",
         Kind::Checksum => "checksum",
         Kind::Stop => "stop",
-        Kind::Pause => "pause",
-        Kind::Turn => "turn",
+        Kind::Preemption => "pause",
+        Kind::Token => "turn",
         Kind::Store => "store",
         Kind::Change => "change",
         Kind::Edit => "edit",

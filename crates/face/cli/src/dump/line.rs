@@ -1,6 +1,6 @@
 //! An event as text.
 
-use events::{FATAL, FOREIGN, Instruction, Kind, OUTPUT_STDERR, OUTPUT_STDOUT, SHARED, Tag, pause_word};
+use events::{FATAL, FOREIGN, Instruction, Kind, OUTPUT_STDERR, OUTPUT_STDOUT, SHARED, Tag, preemption_word};
 use recorder::described_environment;
 use syscall_model::Shape;
 use trace_store::{LaneEnd, LaneInfo};
@@ -39,7 +39,7 @@ pub fn event(out: &mut String, whole: &WholeEvent, showing: &Showing<'_>) {
             let code = whole.event().result() as i32;
             put(out, format_args!("exit_group({code}) = ?\n+++ exited with {code} +++"));
         }
-        Kind::Island => {
+        Kind::Trampoline => {
             let [address, bytes] = words(whole);
             put(out, format_args!("=== an island of rewritten code: {bytes} bytes at {address:#x} ==="));
         }
@@ -48,10 +48,10 @@ pub fn event(out: &mut String, whole: &WholeEvent, showing: &Showing<'_>) {
             put(out, format_args!("=== checksum of memory {sum:#018x} after {events} events ==="));
         }
         Kind::Stop => put(out, format_args!("=== recording stopped: {} ===", stop_text(whole))),
-        Kind::Turn => {
+        Kind::Token => {
             put(out, format_args!("=== thread {}", u32::from(whole.code) + 1));
-            if let Some([turn, ticket]) = ticket(whole) {
-                put(out, format_args!(", turn {turn}, ticket {ticket}"));
+            if let Some([token, ticket]) = ticket(whole) {
+                put(out, format_args!(", token {token}, ticket {ticket}"));
             }
             out.push_str(" ===");
         }
@@ -72,7 +72,7 @@ pub fn event(out: &mut String, whole: &WholeEvent, showing: &Showing<'_>) {
                 ),
             );
         }
-        Kind::Pause => {
+        Kind::Preemption => {
             let (address, sum) = pause(whole);
             put(out, format_args!("=== paused at {address:#x}, checksum of memory {sum:#018x} ==="));
         }
@@ -112,7 +112,7 @@ pub fn words(whole: &WholeEvent) -> [u64; 2] {
     [0, 1].map(|index| whole.event().body_word(index).unwrap_or(0))
 }
 
-/// Which turn came from another process of the lane, and the ticket of that.
+/// Which token came from another process of the lane, and the ticket of that.
 pub fn ticket(whole: &WholeEvent) -> Option<[u64; 2]> {
     (whole.flags & events::TICKET != 0).then(|| words(whole))
 }
@@ -120,7 +120,7 @@ pub fn ticket(whole: &WholeEvent) -> Option<[u64; 2]> {
 /// Where the program goes on, if an edit sets registers.
 pub fn edited_place(whole: &WholeEvent) -> Option<u64> {
     let sets = whole.flags & events::SETS_REGISTERS != 0;
-    whole.event().body_word(pause_word::RIP).filter(|_| sets)
+    whole.event().body_word(preemption_word::RIP).filter(|_| sets)
 }
 
 /// The memory that an event holds: addresses and bytes.
@@ -138,7 +138,7 @@ pub fn memory(whole: &WholeEvent) -> impl Iterator<Item = (u64, u64)> {
 /// Where a pause point is, and the sum of memory there.
 pub fn pause(whole: &WholeEvent) -> (u64, u64) {
     let word = |index| whole.event().body_word(index).unwrap_or(0);
-    (word(pause_word::RIP), word(pause_word::MEMORY_SUM))
+    (word(preemption_word::RIP), word(preemption_word::MEMORY_SUM))
 }
 
 fn call(out: &mut String, whole: &WholeEvent, showing: &Showing<'_>) {

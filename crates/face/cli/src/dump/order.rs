@@ -139,7 +139,7 @@ impl<'t> Merge<'t> {
     fn note(&mut self, position: usize) {
         let lane = &mut self.lanes[position];
         let event = &lane.next;
-        if event.kind == Kind::Turn {
+        if event.kind == Kind::Token {
             lane.thread = event.code;
         }
         lane.tells_end = event.event().ends_lane();

@@ -80,11 +80,11 @@ impl Facts {
             | Kind::Signal
             | Kind::Fault
             | Kind::Instruction
-            | Kind::Island
+            | Kind::Trampoline
             | Kind::Exit
             | Kind::Checksum
-            | Kind::Pause
-            | Kind::Turn
+            | Kind::Preemption
+            | Kind::Token
             | Kind::Store
             | Kind::Change
             | Kind::Edit => {}

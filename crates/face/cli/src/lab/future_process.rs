@@ -18,7 +18,7 @@ use crate::lab::futures::Event;
 use crate::lab::start::Run;
 
 /// How long a future has to end by itself.
-const PATIENCE: Duration = Duration::from_secs(5);
+const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// What a future is told, an object of JSON a line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -104,7 +104,7 @@ impl Future {
         loop {
             match self.process.try_wait() {
                 Ok(Some(status)) => return status.code().and_then(|code| u8::try_from(code).ok()),
-                Ok(None) if begin.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(2)),
+                Ok(None) if begin.elapsed() < WAIT_MAX => std::thread::sleep(Duration::from_millis(2)),
                 Ok(None) | Err(_) => {
                     // It has ended meanwhile, or does now.
                     let _ = self.process.kill();

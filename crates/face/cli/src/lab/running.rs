@@ -25,7 +25,7 @@ const SOCKET: &str = "control";
 const ELSEWHERE: &str = "elsewhere";
 
 /// How long a lab has to stop by itself.
-const PATIENCE: Duration = Duration::from_secs(2);
+const WAIT_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "lowercase")]
@@ -188,7 +188,7 @@ fn serve(
             // Where a thread computes and asks nothing, no event comes.
             let stopper = stopper.clone();
             std::thread::spawn(move || {
-                std::thread::sleep(PATIENCE);
+                std::thread::sleep(WAIT_MAX);
                 stopper.stop(StopReason::Asked);
             });
             reply(&stream, &standing)

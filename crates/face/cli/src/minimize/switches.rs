@@ -17,7 +17,7 @@ const RIP: usize = 15;
 /// With several processes: the last calls of each thread are places, too, so many.
 const CALLS_OF_EACH: u64 = 48;
 
-/// A place at which one thread gave the turn to another.
+/// A place at which one thread released the token to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
     pub lane: u32,
@@ -55,11 +55,11 @@ pub struct Made {
     pub stopped: u64,
     /// Who went on: lane, and events behind the switch; `None`: it is not told.
     pub next: Option<(u32, u64)>,
-    /// With several processes: the turn's ticket that was given.
+    /// With several processes: the token's ticket that was given.
     ticket: Option<Ticket>,
 }
 
-/// Number of a turn, and how often it had come to another process.
+/// Number of a token, and how often it had come to another process.
 type Ticket = (u64, u64);
 
 /// What a recording says of its threads.
@@ -70,7 +70,7 @@ pub struct Switches {
     /// Where its own file is mapped.
     own: Vec<(u64, u64)>,
     pub images: usize,
-    /// How often another thread had the turn, or a handler came between.
+    /// How often another thread held the token, or a handler came between.
     pub count: usize,
     /// The places in the order of the recording, each once.
     pub candidates: Vec<Candidate>,
@@ -84,7 +84,7 @@ pub struct Switches {
 struct Reading {
     lane: u32,
     thread: u32,
-    /// The pause at hand, at which the turn may have been given.
+    /// The pause at hand, at which the token may have been given.
     paused: Option<Candidate>,
     ticket: Option<Ticket>,
     /// A thread before the event at hand, its calls so far.
@@ -113,7 +113,7 @@ impl Switches {
             let lane = info.lane;
             all_calls.extend(calls.map(|(thread, call)| call_of(lane, thread, call)));
         }
-        // Processes that meet in a file have no turn that says when.
+        // Processes that meet in a file have no token that says when.
         if !is_alone {
             let recorded = std::mem::take(&mut switches.candidates);
             all_calls.sort_by_key(|place| place.call);
@@ -129,8 +129,8 @@ impl Switches {
     fn note(&mut self, reading: &mut Reading, whole: &WholeEvent) {
         match whole.kind {
             Kind::Birth => self.note_birth(whole),
-            Kind::Turn => self.note_turn(reading, whole),
-            Kind::Pause => {
+            Kind::Token => self.note_token(reading, whole),
+            Kind::Preemption => {
                 let address = whole.event().body_word(RIP).unwrap_or(0);
                 let (lane, thread) = (reading.lane, reading.thread);
                 let place = ForcedPlace::Instruction;
@@ -158,7 +158,7 @@ impl Switches {
         }
     }
 
-    fn note_turn(&mut self, reading: &mut Reading, whole: &WholeEvent) {
+    fn note_token(&mut self, reading: &mut Reading, whole: &WholeEvent) {
         let next = u32::from(whole.code);
         let body = |index| whole.event().body_word(index).unwrap_or(0);
         let ticket = (whole.flags & TICKET != 0).then(|| (body(0), body(1)));
@@ -182,8 +182,8 @@ impl Switches {
     /// Who had the ticket behind the one that was given went on.
     fn tell_who_went_on(&mut self) {
         for made in &mut self.all {
-            if let Some((turn, ticket)) = made.ticket {
-                made.next = self.taken.get(&(turn, ticket + 1)).copied();
+            if let Some((token, ticket)) = made.ticket {
+                made.next = self.taken.get(&(token, ticket + 1)).copied();
             }
         }
     }

@@ -47,7 +47,7 @@ pub struct Processes {
     /// Processes whose end somebody learnt of, by pid.
     ends: Vec<(Meeting, Place, i32)>,
     births: Vec<(Place, usize)>,
-    /// Turn and ticket.
+    /// ExecutionToken and ticket.
     tickets: Vec<(u64, u64, Place)>,
     /// Who woke waiters last, by process and address: where, and which thread.
     wakes: HashMap<(usize, u64), (Place, u16)>,
@@ -103,9 +103,9 @@ impl Processes {
         }
     }
 
-    pub fn note_turn(&mut self, at: Place, whole: &WholeEvent) {
-        if let Some([turn, number]) = ticket(whole) {
-            self.tickets.push((turn, number, at));
+    pub fn note_token(&mut self, at: Place, whole: &WholeEvent) {
+        if let Some([token, number]) = ticket(whole) {
+            self.tickets.push((token, number, at));
         }
     }
 
@@ -166,8 +166,8 @@ impl Processes {
         next_of.values_mut().for_each(|events| events.sort_unstable());
         self.tickets.sort_unstable();
         for pair in self.tickets.windows(2) {
-            let [(turn, ticket, before), (next_turn, next, at)] = [pair[0], pair[1]];
-            if turn != next_turn || ticket.wrapping_add(1) != next || before.process == at.process {
+            let [(token, ticket, before), (next_token, next, at)] = [pair[0], pair[1]];
+            if token != next_token || ticket.wrapping_add(1) != next || before.process == at.process {
                 continue;
             }
             let own = next_of.get(&before.process).map_or(&[] as &[u64], Vec::as_slice);

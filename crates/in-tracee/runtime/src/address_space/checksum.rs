@@ -6,7 +6,7 @@ use runtime_logic::page_sums;
 pub use runtime_logic::page_sums::{PAGE_WORDS, word_for_sum};
 
 use crate::address_space::written_pages;
-use crate::code::islands;
+use crate::code::trampolines;
 use crate::ground::maps::{self, Mapping};
 use crate::ground::memory;
 use crate::ground::registers::Registers;
@@ -65,7 +65,7 @@ pub fn sum() -> Option<u64> {
 
 /// True for memory that belongs to the program's state.
 pub fn is_summed(mapping: &Mapping) -> bool {
-    mapping.readable && mapping.writable && mapping.private && !islands::is_island(mapping.start)
+    mapping.readable && mapping.writable && mapping.private && !trampolines::is_trampoline(mapping.start)
 }
 
 /// True if pages that are not populated are all zero.

@@ -5,7 +5,7 @@
 //! all threads stood still, behind the last event of the thread that comes next, so that
 //! replay makes it before this thread does anything else.
 //!
-//! Memory that others share changes so, too, where one of them died untold: see `left_memory`.
+//! Memory that others share changes so, too, where one of them died unlogged: see `left_memory`.
 //!
 //! Invariant: no thread goes on inside of what a jump has replaced.
 

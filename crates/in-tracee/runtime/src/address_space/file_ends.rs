@@ -96,7 +96,7 @@ pub fn replay_moved(size: [u64; 3]) {
         .map(|fd| (fd as u64, mapped_files::status_of(fd).unwrap_or_default()));
     let has_size = copy.is_some_and(|(_, status)| status[STATUS_BYTES] == bytes);
     let added = space().mapped.files.added();
-    // SAFETY: whoever has the turn owns it.
+    // SAFETY: whoever holds the token owns it.
     let last = unsafe { LAST_SIZE.get().replace((size, added)) };
     if has_size && last == (size, added) {
         // Each write to the file says it.
@@ -159,7 +159,7 @@ pub fn await_fault(header: Header) {
         return;
     }
     let Some(mapping) = mapping_at(page) else { return };
-    // SAFETY: whoever has the turn owns it.
+    // SAFETY: whoever holds the token owns it.
     let awaited = unsafe { &mut *AWAITED.get() };
     *awaited = (page, maps::protection(&mapping));
     kernel::mprotect(page, PAGE_BYTES, nr::PROT_NONE);

@@ -4,7 +4,7 @@
 //!
 //! Who writes says so in the session; everybody else looks there where it can learn of the write,
 //! and logs what its mappings show: with the end of a call, with a signal, and as a change where
-//! another process, with which it shares memory, had the turn. What is stored, or written from outside of
+//! another process, with which it shares memory, held the token. What is stored, or written from outside of
 //! the recording, is found by looking at it: see `outsiders.rs`.
 //!
 //! Deliberately absent: what a program finds that
@@ -94,7 +94,7 @@ pub fn log_all_new() {
     outsiders::log_all_new();
 }
 
-/// Recording: the turn comes from another process, and the program goes on where it stands.
+/// Recording: the token comes from another process, and the program goes on where it stands.
 #[inline]
 pub fn log_change() {
     if has_parts() && are_shown() {

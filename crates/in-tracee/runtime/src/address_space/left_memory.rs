@@ -1,8 +1,8 @@
-//! What a process left behind in shared memory that died while it had the turn, where its log does not
+//! What a process left behind in shared memory that died while it held the token, where its log does not
 //! tell: the kernel killed it by itself (no memory left, a limit, PR_SET_PDEATHSIG of prctl(2)), or
 //! somebody outside of the recording did.
 //!
-//! How far it had come is not known. So whoever has the turn next, and shares memory with it, logs
+//! How far it had come is not known. So whoever holds the token next, and shares memory with it, logs
 //! what that shows; replay puts it there, whatever the process stores that goes on behind its log.
 //!
 //! Deliberately absent: memory that processes share as threads do (CLONE_VM without CLONE_THREAD),
@@ -22,17 +22,17 @@ const ASKED_MAX: usize = 1024;
 const WORDS: usize = PAGE_BYTES as usize / 8;
 static ZEROS: [u64; WORDS] = [0; WORDS];
 
-/// The process comes to a turn: what its memory shows is known so far.
+/// The process comes to a token: what its memory shows is known so far.
 pub fn begin() {
-    process().left_memory.deaths = session().untold_deaths.count();
+    process().left_memory.deaths = session().unlogged_deaths.count();
 }
 
 // --- recording ---
 
-/// The process has the turn: if somebody died with it since, logs what is shared.
+/// The process holds the token: if somebody died with it since, logs what is shared.
 #[inline]
 pub fn log_new() {
-    let count = session().untold_deaths.count();
+    let count = session().unlogged_deaths.count();
     let seen = core::mem::replace(&mut process().left_memory.deaths, count);
     if count != seen {
         log_left(seen);
@@ -41,7 +41,7 @@ pub fn log_new() {
 
 #[cold]
 fn log_left(seen: u32) {
-    let Some(death) = session().untold_deaths.latest_of(process().turn, seen) else { return };
+    let Some(death) = session().unlogged_deaths.latest_of(process().token, seen) else { return };
     if live::is_on() {
         return;
     }
@@ -75,7 +75,7 @@ fn is_of_memory(name: &[u8]) -> bool {
 }
 
 fn log_mapping(death: u32, map: &Mapping, is_of_memory: bool) {
-    let deaths = &session().untold_deaths;
+    let deaths = &session().unlogged_deaths;
     let to = map.offset + (map.end - map.start);
     let part = SharedPart { identity: [map.device, map.inode], from: map.offset, to };
     if deaths.is_logged(death, &part) {

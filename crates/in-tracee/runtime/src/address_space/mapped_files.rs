@@ -2,14 +2,14 @@
 //! call, the kernel changes its memory too, and the log has to say so.
 
 use events::Tag;
-use lane_protocol::{lent, report_kind};
+use lane_protocol::{borrowed, report_kind};
 use linux_abi::general as nr;
 
 use crate::address_space::{descriptor_classes, foreign_writes, outsiders, shared_writes};
 use crate::ground::maps::{self, Mapping};
 use crate::ground::owned::Owned;
 use crate::ground::{kernel, memory, notices};
-use crate::log::lent::open as open_lent;
+use crate::log::borrowed::open as open_borrowed;
 use crate::log::{file_extents, kept_files};
 use crate::state::block::{process, session, space};
 pub use crate::state::outside_memory::Place;
@@ -244,7 +244,7 @@ fn shown_by(map: &Mapping) -> Option<usize> {
 /// else is shared, or there is too much of it, and a copy would see what becomes of it.
 pub fn shared_views() -> Option<&'static SharedViews> {
     let bytes = object_bytes();
-    // SAFETY: only the thread that has the turn comes here.
+    // SAFETY: only the thread that holds the token comes here.
     let shared = unsafe { &mut *SHARED_VIEWS.get() };
     shared.count = 0;
     let is_of_group = process().in_group && group_replay::are_wanted();
@@ -340,7 +340,7 @@ fn is_made(identity: [u64; 2]) -> bool {
 /// Replay: opens it; an empty one if `anew`.
 fn open_object(identity: [u64; 2], anew: bool) -> i64 {
     if live::is_on() {
-        return open_lent(if anew { lent::NEW_OBJECT } else { lent::OBJECT }, identity);
+        return open_borrowed(if anew { borrowed::NEW_OBJECT } else { borrowed::OBJECT }, identity);
     }
     let path = object_path(identity);
     if anew {

@@ -1,15 +1,15 @@
-//! The pages that the program may have written since the pause before: what a
-//! pause has to compare.
+//! The pages that the program may have written since the preemption before: what a
+//! preemption has to compare.
 //!
 //! Writable memory is kept under asynchronous write protection from the first
-//! pause of an image on, and looking at what was written protects it again
+//! preemption of an image on, and looking at what was written protects it again
 //! (userfaultfd with UFFD_FEATURE_WP_ASYNC, PAGEMAP_SCAN with PM_SCAN_WP_MATCHING,
 //! Linux 6.7). Memory that is not protected yet (all of it at first, new mappings
 //! later) counts as written as far as it is populated. Where userfaultfd is refused,
 //! as in containers, all populated memory counts each time.
 //!
-//! Invariant: a page that was written since the last event before a pause is in that
-//! pause's set, or was not writable any more. Registers and the content of the set
+//! Invariant: a page that was written since the last event before a preemption is in that
+//! preemption's set, or was not writable any more. Registers and the content of the set
 //! then identify the point: what follows an event is determined, and what lies
 //! outside of the set is as the event left it. A page more in the set does no harm.
 //! PM_SCAN_CHECK_WPASYNC makes a protection that was lost unnoticed an error, upon
@@ -26,7 +26,7 @@ use events::SummedRange;
 use crate::address_space::protected_parts::{Parts, WHOLE_BYTES_MAX};
 use crate::address_space::written_pages::Uffd;
 use crate::address_space::{checksum, unforked, written_pages as kernel_view};
-use crate::code::islands;
+use crate::code::trampolines;
 use crate::ground::maps::{self, Mapping};
 use crate::ground::owned::Owned;
 use crate::ground::{kernel, map_changes, notices, stack_limit};
@@ -36,11 +36,11 @@ pub use held_descriptor::{is_descriptor, is_open, yield_descriptor};
 use runtime_logic::range_set::{RANGES_MAX, Range, RangeSet};
 
 const PAGE_BYTES: u64 = 4096;
-/// Ranges that a pause logs, if filling gaps between them costs little.
+/// Ranges that a preemption logs, if filling gaps between them costs little.
 const LOGGED_RANGES: usize = 256;
 /// A gap of more pages costs more than a range.
 const GAP_PAGES: u64 = 8;
-/// Most ranges that a pause logs: half an event.
+/// Most ranges that a preemption logs: half an event.
 const LOGGED_RANGES_MAX: usize = 4096;
 /// Pages of a logged range: replay looks first at the one that differed last.
 const LOGGED_RANGE_PAGES: u64 = 16;
@@ -75,7 +75,7 @@ struct Tracker {
     writable: RangeSet,
     /// What is protected.
     protected: RangeSet,
-    /// What was written since the last pause.
+    /// What was written since the last preemption.
     written: RangeSet,
     logged_count: usize,
     logged: [[u64; 2]; LOGGED_RANGES_MAX],
@@ -104,13 +104,13 @@ fn tracker() -> &'static mut Tracker {
     unsafe { &mut *TRACKER.get() }
 }
 
-/// What a pause is identified by, and what it cost.
+/// What a preemption is identified by, and what it cost.
 pub struct Summed {
     /// The ranges as the log holds them, or `None`: too many, all writable memory was
     /// summed.
     pub ranges: Option<&'static [[u64; 2]]>,
     pub sum: u64,
-    /// Nanoseconds that the program spends on protection because of this pause.
+    /// Nanoseconds that the program spends on protection because of this preemption.
     pub protection_ns: u64,
 }
 
@@ -153,7 +153,7 @@ pub fn protected_pages() -> u64 {
     if protects() { tracker().populated_pages } else { 0 }
 }
 
-/// Sums what was written since the last pause. After `look`.
+/// Sums what was written since the last preemption. After `look`.
 pub fn sum() -> Summed {
     let tracker = tracker();
     let mut complete = !tracker.overflown && tracker.choose_logged();
@@ -356,7 +356,7 @@ impl Tracker {
                 start = start.min(lowest).max(before);
             }
             before = mapping.end;
-            let is_ours = islands::is_island(mapping.start) || notices::is_stub_page(mapping.start);
+            let is_ours = trampolines::is_trampoline(mapping.start) || notices::is_stub_page(mapping.start);
             if !mapping.readable || !mapping.writable || is_ours {
                 return;
             }

@@ -7,14 +7,14 @@
 //! the call did; and what was unmapped, or moved away, is missing. The parts are in the failed call's
 //! event ([`Tag::Part`]), and replay does them.
 //!
-//! Invariant: the caller has the turn, so that nobody stores there in between. Deliberately absent: what
+//! Invariant: the caller holds the token, so that nobody stores there in between. Deliberately absent: what
 //! other processes that share a mapping store meanwhile, and locks (mlock(2)), which replay needs none of.
 
 use events::Tag;
 use linux_abi::{PAGE_BYTES, general as nr};
 
 use crate::address_space::region;
-use crate::code::islands;
+use crate::code::trampolines;
 use crate::ground::kernel;
 use crate::ground::maps::{self, Mapping};
 use crate::state::block::process;
@@ -42,7 +42,7 @@ impl Pieces {
     fn of(start: u64, end: u64) -> Pieces {
         let mut pieces = Pieces { count: 0, all: [(0, 0); PIECES_MAX], more: false };
         maps::for_each(&mut |mapping: &Mapping| {
-            if mapping.end <= start || mapping.start >= end || islands::is_island(mapping.start) {
+            if mapping.end <= start || mapping.start >= end || trampolines::is_trampoline(mapping.start) {
                 return;
             }
             match pieces.all.get_mut(pieces.count) {

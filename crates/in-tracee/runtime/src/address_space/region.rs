@@ -6,7 +6,7 @@ use lane_protocol::{REGION_BYTES, REGION_START};
 use linux_abi::{errno, general as nr};
 
 use crate::address_space::{mapped_files, page_tracker, shared_ranges};
-use crate::code::{islands, sites};
+use crate::code::{sites, trampolines};
 use crate::ground::memory::{self, in_region};
 use crate::ground::{kernel, notices};
 use crate::state::report;
@@ -103,7 +103,7 @@ pub fn wraps(address: u64, bytes: u64) -> bool {
     address.checked_add(bytes).and_then(|end| end.checked_add(4095)).is_none()
 }
 
-/// Unmaps a range: what is around the region and the islands.
+/// Unmaps a range: what is around the region and the trampolines.
 pub fn unmap(address: u64, bytes: u64) -> i64 {
     const TOP: u64 = (1 << 47) - 4096;
     let end = address.saturating_add(bytes);
@@ -118,7 +118,7 @@ pub fn unmap(address: u64, bytes: u64) -> i64 {
             return result;
         }
     }
-    around(address, bytes, -i64::from(errno::EINVAL), &mut islands::unmap_around)
+    around(address, bytes, -i64::from(errno::EINVAL), &mut trampolines::unmap_around)
 }
 
 /// The parts of a range around the region, as start and length; a length of 0: none.

@@ -1,12 +1,12 @@
 //! Replay under the debugger: the pages of shared memory that a process writes while it has the
-//! turn, for the one that is debugged, see `imports`.
+//! token, for the one that is debugged, see `imports`.
 //!
-//! They are found by asynchronous write protection, as for pauses (see `page_tracker`, which has
+//! They are found by asynchronous write protection, as for preemptions (see `page_tracker`, which has
 //! no part in replay), of what the process shares and of nothing else. Where protection is refused,
 //! at first, and where mappings of shared memory changed, any page may have been written. What the
 //! kernel takes out of the page table while memory is short counts as written if it was.
 //!
-//! Invariant: what a process wrote to shared memory is noted before another one has the turn.
+//! Invariant: what a process wrote to shared memory is noted before another one holds the token.
 
 use crate::address_space::written_pages::Uffd;
 use crate::address_space::{mapped_files, written_pages as kernel_view};
@@ -51,11 +51,11 @@ static WATCH: Owned<Watch> = Owned::new(Watch {
 });
 
 fn watch() -> &'static mut Watch {
-    // SAFETY: only the thread that has the turn comes here, or who is alone.
+    // SAFETY: only the thread that holds the token comes here, or who is alone.
     unsafe { &mut *WATCH.get() }
 }
 
-/// The process is about to give the turn to another one.
+/// The process is about to release the token to another one.
 pub fn tell() {
     // The one that is debugged knows what it wrote.
     if !group_replay::are_wanted() || process().has_agent() {

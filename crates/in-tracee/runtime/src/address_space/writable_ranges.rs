@@ -2,7 +2,7 @@
 
 use linux_abi::general as nr;
 
-use crate::code::islands;
+use crate::code::trampolines;
 use crate::ground::kernel;
 use crate::ground::maps::{self, Mapping};
 use runtime_logic::range_set::Range;
@@ -79,7 +79,7 @@ pub const RANGES_START: u64 = lane_protocol::SCRATCH_START;
 pub fn for_each_range(each: &mut dyn FnMut(u64, u64)) -> bool {
     let mut open: Option<(u64, u64)> = None;
     let listed = maps::for_each(&mut |mapping: &Mapping| {
-        if !mapping.writable || islands::is_island(mapping.start) {
+        if !mapping.writable || trampolines::is_trampoline(mapping.start) {
             return;
         }
         open = match open {

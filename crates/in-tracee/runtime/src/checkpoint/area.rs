@@ -36,7 +36,7 @@ pub struct Area {
     /// The checkpoint that the process was rolled back to a moment ago, plus one: the
     /// call that took it returns again.
     pub returns_again: u64,
-    /// Not zero: the thread that a replay begins with follows the log's first turn event.
+    /// Not zero: the thread that a replay begins with follows the log's first token event.
     pub first_waits: u32,
     /// The thread that asked for a replay, plus one: its call returns in the present.
     pub replays_for: u64,
@@ -85,7 +85,7 @@ pub fn records_place() -> u64 {
 
 pub fn area() -> &'static mut Area {
     // SAFETY: mapped at the birth of a live image; the fields that several threads
-    // use at a time are atomics, the others belong to the turn's holder.
+    // use at a time are atomics, the others belong to the token's holder.
     unsafe { &mut *(LIVE_START as *mut Area) }
 }
 
@@ -102,7 +102,7 @@ pub fn went_back() -> bool {
     has_area() && area().went_back.load(Ordering::Relaxed) != 0
 }
 
-/// True, once, for the thread that a replay begins with, if the turn comes from another process.
+/// True, once, for the thread that a replay begins with, if the token comes from another process.
 pub fn takes_first_ticket(index: usize) -> bool {
     if !has_area() || area().first_waits == 0 {
         return false;

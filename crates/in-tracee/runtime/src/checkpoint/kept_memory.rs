@@ -62,7 +62,7 @@ pub struct Increments {
     pub newest: u16,
     /// The program's own pages when the base was made.
     pub base_pages: u64,
-    /// What pauses had looked at when the last fork was made.
+    /// What preemptions had looked at when the last fork was made.
     pub looks: u32,
     pub often: Often,
     pub known: [KnownIncrement; INCREMENTS_MAX],
@@ -95,7 +95,7 @@ pub struct Behind {
     /// There are no more to take.
     pub all_taken: AtomicBool,
     pub failed: AtomicBool,
-    // The turn's holder's:
+    // The token's holder's:
     /// It begins with the fork that is about to be made.
     pub is_expected: bool,
     /// Some of what is being protected was lost.

@@ -70,7 +70,7 @@ pub fn after_call(number: u64, args: &[u64; 6], result: i64) {
     }
 }
 
-/// Who the agent is among those who take the turn.
+/// Who the agent is among those who acquire the token.
 pub fn agent_identity() -> Option<u64> {
     let is_there = is_on() && lane_takes_part() && process().slot == 0;
     is_there.then(|| lane_protocol::thread_identity(process().lane, area().agent_index))

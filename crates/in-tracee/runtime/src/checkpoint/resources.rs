@@ -1,10 +1,10 @@
 //! Kernel objects of a checkpoint: descriptors, files, locks, timers, input that is given back.
 
-pub mod apart;
 pub mod connections;
 pub mod files;
 pub mod first_use;
 pub mod interests;
+pub mod isolated;
 pub mod keeper;
 pub mod lists;
 pub mod locks;

@@ -1,7 +1,6 @@
 //! Going back to a checkpoint: memory, threads, and the log that is fed again.
 
 pub mod agent;
-pub mod aside;
 pub mod copying;
 pub mod crash;
 pub mod debugging;
@@ -10,9 +9,10 @@ pub mod fetching;
 pub mod file_pages;
 pub mod lost;
 pub mod memory_back;
+pub mod parked_threads;
+pub mod placeholders;
 pub mod rollback;
-pub mod seats;
-pub mod stand_ins;
+pub mod set_aside;
+pub mod snapshot_view;
 pub mod standing;
-pub mod then;
 pub mod ways;

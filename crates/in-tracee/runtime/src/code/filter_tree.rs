@@ -70,7 +70,7 @@ pub fn chain(newest: u64) -> impl Iterator<Item = &'static Filter> {
 
 fn at_address(address: u64) -> Option<&'static mut Filter> {
     // SAFETY: an address that a thread or a filter has is that of a head in the area; who has
-    // the turn owns them all.
+    // the token owns them all.
     (address > STRICT).then(|| unsafe { &mut *(address as *mut Filter) })
 }
 
@@ -160,7 +160,7 @@ fn allocate(count: usize) -> Option<&'static mut Filter> {
     let bytes = HEAD_BYTES + count * size_of::<Instruction>();
     free_unused();
     let area = AREA.get();
-    // SAFETY: heads lie one after the other up to `used`; the turn owns them.
+    // SAFETY: heads lie one after the other up to `used`; the token owns them.
     unsafe {
         let start = (&raw mut (*area).bytes) as usize;
         let mut at = 0;

@@ -33,7 +33,7 @@ pub struct Shared {
     is_shared: u64,
     /// Block of the thread that runs the program's code.
     running: u64,
-    /// The program's r11 on the way from an island.
+    /// The program's r11 on the way from a trampoline.
     kept_r11: u64,
     kept_rax: u64,
     found: u64,
@@ -224,7 +224,7 @@ fn write_base(base: u64) {
     unsafe { asm!("wrgsbase {}", in(reg) base, options(nostack, preserves_flags)) };
 }
 
-/// Code that keeps r11 on the way from an island to an entry, by no other register's leave:
+/// Code that keeps r11 on the way from a trampoline to an entry, by no other register's leave:
 /// xchg rax, r11; mov [kept], rax; xchg rax, r11.
 pub fn keep_r11() -> [u8; 14] {
     let [a, b, c, d, e, f, g, h] = (GS.get() as u64 + KEPT_R11 as u64).to_le_bytes();

@@ -2,8 +2,8 @@
 
 use linux_abi::general as nr;
 
+use crate::code::non_executable;
 use crate::code::sites::map_of;
-use crate::code::withheld;
 use crate::ground::{kernel, memory, notices};
 
 /// Writes into code, which may not be written otherwise.
@@ -29,7 +29,7 @@ pub fn change_code(start: u64, end: u64, change: &mut dyn FnMut()) -> bool {
     change();
     notices::memory_lost(first, end - first);
     kernel::mprotect(first, end - first, protection_at(start));
-    withheld::again(first, end);
+    non_executable::again(first, end);
     true
 }
 

@@ -5,11 +5,11 @@
 //! (the recipes in the session's memory); here a recipe is only applied: when code
 //! is mapped, to what reads time, randomness or the processor's features, and to the
 //! calls that most processes use; later, to a call that traps for the second time. Memory
-//! for islands is logged: replay keeps it free. Whether a site is rewritten changes no event.
+//! for trampolines is logged: replay keeps it free. Whether a site is rewritten changes no event.
 
 mod addresses;
+mod restored;
 mod table;
-mod uncovered;
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -17,21 +17,21 @@ use events::Kind;
 use lane_protocol::{CodeMap, RECIPES_START, Recipe, site_kind};
 use linux_abi::general as nr;
 
-use crate::code::islands::{ISLAND_CODE_MAX, island_near, replay_island, write_island};
 pub use crate::code::patching::{change_code, put_code, write_code};
-use crate::code::{clocks, gs, own_vdso, seccomp, withheld};
+use crate::code::trampolines::{TRAMPOLINE_CODE_MAX, replay_trampoline, trampoline_near, write_trampoline};
+use crate::code::{clocks, gs, non_executable, own_vdso, seccomp};
 use crate::ground::{kernel, memory, notices};
 use crate::log;
 use crate::state::block::{process, session, space};
 use crate::state::patched_code::{MAPS, SLOTS, Site, SiteState};
 pub use addresses::{original, translate};
+use restored::cover_again;
+pub use restored::{
+    cover_again_at, cover_again_stopped, jump_when_dense, lift_jumps, note_jump_taken, restore_at,
+    restore_for_good,
+};
 pub use table::find;
 use table::{find_or_add, sites};
-use uncovered::cover_again;
-pub use uncovered::{
-    cover_again_at, cover_again_stopped, jump_when_dense, lift_jumps, note_jump_taken, uncover,
-    uncover_for_good,
-};
 
 /// Traps at a site before it is rewritten.
 const HITS_BEFORE_REWRITING: u32 = 2;
@@ -58,8 +58,8 @@ impl Site {
 
     /// Where the program goes on behind the instruction; of a branch, where it is not taken.
     pub fn behind(&self) -> u64 {
-        let goes_on_in_island = self.state == SiteState::Rewritten && self.resume != 0;
-        if goes_on_in_island { self.resume } else { self.address + u64::from(self.bytes) }
+        let goes_on_in_trampoline = self.state == SiteState::Rewritten && self.resume != 0;
+        if goes_on_in_trampoline { self.resume } else { self.address + u64::from(self.bytes) }
     }
 }
 
@@ -81,7 +81,7 @@ pub fn on_trap(address: u64) {
     let due = site.hits >= HITS_BEFORE_REWRITING && (site.hits < 8 || site.hits % 16 == 0);
     match site.state {
         SiteState::Trapping if due && session().rewriting_off == 0 => rewrite(site),
-        SiteState::Uncovered if due => cover_again(site),
+        SiteState::Restored if due => cover_again(site),
         _ => {}
     }
 }
@@ -163,9 +163,9 @@ fn rewrite(site: &mut Site) {
 }
 
 /// Five bytes and no more: what is covered behind them may be jumped to.
-fn jump_from(start: u64, island: u64) -> [u8; 5] {
+fn jump_from(start: u64, trampoline: u64) -> [u8; 5] {
     let mut jump = [0xe9, 0, 0, 0, 0];
-    let displacement = island.wrapping_sub(start + 5) as u32;
+    let displacement = trampoline.wrapping_sub(start + 5) as u32;
     jump[1..5].copy_from_slice(&displacement.to_le_bytes());
     jump
 }
@@ -186,12 +186,12 @@ fn cover(site: &mut Site, recipe: &Recipe, write: &dyn Fn(u64, &[u8]) -> bool) -
         site.state = SiteState::Hopeless;
         return false;
     }
-    let Some(island) = island_near(site.address) else { return false };
-    let resume = write_island(island, site.address, recipe, site.branch());
+    let Some(trampoline) = trampoline_near(site.address) else { return false };
+    let resume = write_trampoline(trampoline, site.address, recipe, site.branch());
     site.before = recipe.before;
-    site.island = island;
+    site.trampoline = trampoline;
     site.covered.copy_from_slice(&now[..5]);
-    if write(start, &jump_from(start, island)) {
+    if write(start, &jump_from(start, trampoline)) {
         let is_call = recipe.kind == site_kind::SYSCALL;
         site.resume = if recipe.after > 0 || !is_call { resume } else { 0 };
         site.state = SiteState::Rewritten;
@@ -208,9 +208,9 @@ pub fn code_mapped(map: CodeMap) {
     if process().replays() {
         // Recorded where it was needed, and needed here first.
         while let Some(word) = process().log.peek()
-            && word.is(Kind::Island)
+            && word.is(Kind::Trampoline)
         {
-            replay_island(word);
+            replay_trampoline(word);
         }
     }
     let state = sites();
@@ -270,7 +270,7 @@ pub fn code_mapped(map: CodeMap) {
         notices::memory_lost(map.start, map.end - map.start);
         kernel::mprotect(map.start, map.end - map.start, map.protection);
     }
-    withheld::code_mapped(&map, &recipes[from..to]);
+    non_executable::code_mapped(&map, &recipes[from..to]);
 }
 
 /// Said at the beginning of the file's code.
@@ -327,7 +327,7 @@ fn replace(address: u64, recipe: &Recipe) {
     site.kind = recipe.kind;
     site.bytes = recipe.site_bytes.clamp(2, 15);
     site.state = SiteState::Trapping;
-    (site.resume, site.island) = (0, 0);
+    (site.resume, site.trampoline) = (0, 0);
     site.hits = 0;
     site.comes_back = false;
     site.traps_always = recipe.kind == site_kind::SPIN && recipe.before + recipe.after == 0;
@@ -369,7 +369,7 @@ pub fn unmapped(start: u64, bytes: u64) {
     notices::code_changed();
     notices::code_mapped();
     let end = start.saturating_add(bytes);
-    withheld::unmapped(start, end);
+    non_executable::unmapped(start, end);
     own_vdso::unmapped(start, end);
     notices::code_unmapped(start, end);
     let state = sites();
@@ -390,7 +390,7 @@ pub fn unmapped(start: u64, bytes: u64) {
             if (start..end).contains(&site.address) {
                 // The slot stays, so that others behind it are still found.
                 site.state = SiteState::Trapping;
-                (site.resume, site.island) = (0, 0);
+                (site.resume, site.trampoline) = (0, 0);
                 site.hits = 0;
             }
         }
@@ -400,11 +400,11 @@ pub fn unmapped(start: u64, bytes: u64) {
 /// A new image: nothing is known of it.
 pub fn reset() {
     notices::code_changed();
-    withheld::reset();
+    non_executable::reset();
     let state = sites();
     state.map_count = 0;
     state.replaces_spins = false;
-    state.islands.forget();
+    state.trampolines.forget();
     if state.site_count != 0 {
         state.places = [0; SLOTS];
         state.site_count = 0;
@@ -436,11 +436,11 @@ pub fn note_spin(site: &mut Site, gave: bool) {
     }
 }
 
-/// Puts the original code of a site back. Millions of rounds may follow until a pause that is waited
+/// Puts the original code of a site back. Millions of rounds may follow until a preemption that is waited
 /// for beside it.
 fn restore(site: &mut Site) {
     notices::code_changed();
-    notices::while_probe_is_lifted(&mut || {
+    notices::while_replay_trap_is_lifted(&mut || {
         if site.is_stopped() {
             write_code(site.address, &site.own[..site.bytes as usize]);
         }

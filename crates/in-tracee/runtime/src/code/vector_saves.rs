@@ -4,7 +4,7 @@
 //! It leaves out the parts that the processor takes to be in their initial state, and says so in
 //! the header. A part that holds what it began with may count as in use or not: each time that
 //! the kernel saves and loads the registers, because of a signal or of another thread, it may
-//! change from one to the other. The loader's stack is summed at pauses, so all parts are
+//! change from one to the other. The loader's stack is summed at preemptions, so all parts are
 //! written here, and the header names those that hold anything.
 //!
 //! It does not name them all: what is loaded is in use from then on, even if it is zero. Upper
@@ -71,7 +71,7 @@ pub fn save_of_trap(code: &[u8], context: &RealFrame) -> bool {
     true
 }
 
-/// The same where an island led here, with the program's own vector registers, which the runtime
+/// The same where a trampoline led here, with the program's own vector registers, which the runtime
 /// does not use.
 pub fn save(code: &[u8], registers: &Registers) -> bool {
     let Some((address, wanted)) = room_for(code, registers) else { return false };

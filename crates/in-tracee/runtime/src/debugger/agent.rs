@@ -4,8 +4,8 @@
 //! All stops are made in the handler of a trap, on the program's own registers: at
 //! a boundary between runtime and program the runtime traps by itself
 //! ([`leaving`]). While the program stands still nothing of ours is in its code:
-//! breakpoints and the probe of a pause are there only while it runs at full speed.
-//! Steps are taken with the trap flag, and the pause is looked for at each.
+//! breakpoints and the replay trap of a preemption are there only while it runs at full speed.
+//! Steps are taken with the trap flag, and the preemption is looked for at each.
 //!
 //! Deliberately absent: ptrace; anything that a process does that is not debugged.
 
@@ -13,7 +13,7 @@ use core::sync::atomic::Ordering;
 
 use lane_protocol::{BOUNDARIES_MAX, Boundary, Hit, NONE, agent_interrupt, agent_stop, agent_verb};
 
-use crate::code::{clocks, islands, sites};
+use crate::code::{clocks, sites, trampolines};
 use crate::debugger::agent_state::{
     Mode, breakpoints, hit, is_breakpoint, is_debugging, is_stepping, mailbox, state,
 };
@@ -26,7 +26,7 @@ use crate::ground::assembly::{rv_agent_stop, rv_agent_trap};
 use crate::ground::decode;
 use crate::ground::frame::RealFrame;
 use crate::ground::registers::{Registers, TRAP_FLAG};
-use crate::preemption::probe;
+use crate::preemption::replay_trap;
 use crate::state::block::{lane, process, session, thread};
 use crate::state::live;
 
@@ -178,9 +178,9 @@ pub fn on_emulated(context: &mut RealFrame) {
 
 fn settle_at_boundary(context: &mut RealFrame) {
     let own = state();
-    let by_pause = core::mem::take(&mut own.found_pause);
+    let by_preemption = core::mem::take(&mut own.found_point);
     let begins = own.boundaries == 1;
-    if own.mode == Mode::Stepping && !by_pause {
+    if own.mode == Mode::Stepping && !by_preemption {
         own.command_steps += 1;
     }
     breakpoints::take_out();
@@ -216,8 +216,8 @@ fn settle_at_boundary(context: &mut RealFrame) {
 /// planted there.
 pub fn arrived(context: &mut RealFrame) {
     let own = state();
-    if probe::is_lifted_at(context.rip) && probe::takes(context) {
-        own.found_pause = true;
+    if replay_trap::is_lifted_at(context.rip) && replay_trap::takes(context) {
+        own.found_point = true;
         context.flags &= !TRAP_FLAG;
         return;
     }
@@ -248,12 +248,12 @@ pub fn go_on(context: &mut RealFrame) {
     own.stepped_from = context.rip;
     if edits::is_due() {
         // It is no instruction, and nothing was executed between the two boundaries.
-        own.found_pause = own.mode == Mode::Stepping;
-        own.mode = if own.found_pause { Mode::Stepping } else { Mode::Running };
+        own.found_point = own.mode == Mode::Stepping;
+        own.mode = if own.found_point { Mode::Stepping } else { Mode::Running };
         return edits::lead_to(context);
     }
     if own.mode != Mode::Stepping {
-        let planted = is_breakpoint(context.rip) || probe::is_lifted_at(context.rip);
+        let planted = is_breakpoint(context.rip) || replay_trap::is_lifted_at(context.rip);
         own.mode = if planted { Mode::Passing } else { Mode::Running };
     }
     if own.mode == Mode::Running {
@@ -360,7 +360,9 @@ fn on_watch(context: &mut RealFrame, inside: bool, index: u64) {
         on_step(context);
         return;
     }
-    if let Some(original) = probe::original_of(context.rip).or_else(|| displaced::original_of(context.rip)) {
+    if let Some(original) =
+        replay_trap::original_of(context.rip).or_else(|| displaced::original_of(context.rip))
+    {
         context.rip = original;
     }
     let changed = watchpoints::take_changed();
@@ -373,9 +375,9 @@ fn on_watch(context: &mut RealFrame, inside: bool, index: u64) {
     if let Some(watch) = changed
         && hit(watch)
     {
-        if probe::is_lifted_at(context.rip) && probe::takes(context) {
-            // The pause comes first; it is said at its boundary.
-            state().found_pause = true;
+        if replay_trap::is_lifted_at(context.rip) && replay_trap::takes(context) {
+            // The preemption comes first; it is said at its boundary.
+            state().found_point = true;
             watchpoints::note_access(watch);
             return;
         }
@@ -410,18 +412,18 @@ pub fn on_interrupt(context: &mut RealFrame, inside: bool) {
     if mailbox().interrupt.load(Ordering::Relaxed) == 0 {
         return;
     }
-    let is_in_copy = probe::is_in_stub(context.rip) || displaced::is_in_stub(context.rip);
-    if is_in_copy || islands::in_island(context.rip) {
+    let is_in_copy = replay_trap::is_in_stub(context.rip) || displaced::is_in_stub(context.rip);
+    if is_in_copy || trampolines::in_trampoline(context.rip) {
         // It is sent again.
         return;
     }
     if live::is_debugged() && state().mode == Mode::Running {
-        // A pause says exactly where it was.
-        return crate::preemption::pause::on_debugger(context);
+        // A preemption says exactly where it was.
+        return crate::preemption::preempt::on_debugger(context);
     }
     breakpoints::take_out();
-    if probe::is_lifted_at(context.rip) && probe::takes(context) {
-        state().found_pause = true;
+    if replay_trap::is_lifted_at(context.rip) && replay_trap::takes(context) {
+        state().found_point = true;
         return;
     }
     stop(context, agent_stop::INTERRUPTED);

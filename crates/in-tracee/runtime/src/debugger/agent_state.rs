@@ -30,8 +30,8 @@ pub struct State {
     /// Hits since the last boundary, or since the command began, if that was later.
     pub interval_hits: u64,
     pub last_hit: Hit,
-    /// The pause at hand was found by a step: its boundary is no instruction's.
-    pub found_pause: bool,
+    /// The preemption at hand was found by a step: its boundary is no instruction's.
+    pub found_point: bool,
     /// Why the program is to stand still at the breakpoint whose stub it is in.
     pub stop_in_stub: Option<u32>,
     pub boundaries: u64,
@@ -74,7 +74,7 @@ pub static STATE: Owned<State> = Owned::new(State {
     hits: 0,
     interval_hits: 0,
     last_hit: Hit { event: NONE, ordinal: 0, steps: 0, watch: NONE },
-    found_pause: false,
+    found_point: false,
     stop_in_stub: None,
     boundaries: 0,
     last_boundaries: [Boundary { event: 0, thread: 0 }; BOUNDARIES_MAX],
@@ -87,7 +87,7 @@ pub static STATE: Owned<State> = Owned::new(State {
 });
 
 pub fn state() -> &'static mut State {
-    // SAFETY: one thread of the address space has the turn, and only that one comes here.
+    // SAFETY: one thread of the address space holds the token, and only that one comes here.
     unsafe { &mut *STATE.get() }
 }
 

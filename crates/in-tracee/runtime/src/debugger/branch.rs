@@ -60,7 +60,7 @@ pub fn make(command: &AgentCommand) -> i32 {
     // What is logged goes to the ring of our own, which nobody reads.
     process.log.broken = events::StopReason::Unsupported as u16;
     process.given_up.store(1, core::sync::atomic::Ordering::Relaxed);
-    (process.shares_turn, process.in_group, process.threads) = (false, false, 1);
+    (process.shares_token, process.in_group, process.threads) = (false, false, 1);
     own().pid = command.pid;
     0
 }

@@ -1,5 +1,5 @@
 //! What is planted in the program's code while it runs at full speed under the
-//! debugger: breakpoints, the probe of the pause that comes next, and jumps where it calls often.
+//! debugger: breakpoints, the replay trap of the preemption that comes next, and jumps where it calls often.
 //!
 //! Invariant: while the program stands still, its code is its own. In a replay nothing is
 //! planted but in code of files that the program cannot write to: what it generates is
@@ -11,12 +11,12 @@ use core::ops::Range;
 use lane_protocol::BREAKPOINTS_MAX;
 
 use crate::address_space::code_changes;
-use crate::code::{islands, sites};
+use crate::code::{sites, trampolines};
 use crate::debugger::{agent_state, displaced, open_calls, programs};
 use crate::ground::decode::JUMP_BYTES;
 use crate::ground::memory;
 use crate::ground::owned::Owned;
-use crate::preemption::probe;
+use crate::preemption::replay_trap;
 use crate::state::block::process;
 
 const INT3: u8 = 0xcc;
@@ -49,10 +49,10 @@ fn planted() -> &'static mut Planted {
 pub fn put_in() {
     let wanted = agent_state::breakpoints();
     // A jump would cover a breakpoint, or a breakpoint break a jump.
-    if probe::is_lifted() {
+    if replay_trap::is_lifted() {
         hide();
-        let crowded = wanted.iter().any(|&address| probe::would_cover(address));
-        probe::put_down(crowded);
+        let crowded = wanted.iter().any(|&address| replay_trap::would_cover(address));
+        replay_trap::put_down(crowded);
     }
     show(wanted);
 }
@@ -60,7 +60,7 @@ pub fn put_in() {
 /// Takes all away.
 pub fn take_out() {
     hide();
-    probe::lift();
+    replay_trap::lift();
 }
 
 /// The same, and the jumps: the program stands still from now on, or is stepped.
@@ -79,7 +79,10 @@ pub fn on_trapped_call(site: u64) {
     }
     let is_clear_of = |address: u64, code: &Range<u64>| address >= code.end || address + REACH <= code.start;
     sites::jump_when_dense(site, &|code| {
-        agent_state::breakpoints().iter().chain(&[probe::place()]).all(|&address| is_clear_of(address, code))
+        agent_state::breakpoints()
+            .iter()
+            .chain(&[replay_trap::place()])
+            .all(|&address| is_clear_of(address, code))
     });
 }
 
@@ -117,7 +120,7 @@ pub fn need_steps_since() -> bool {
 pub fn need_steps() -> bool {
     process().replays()
         && agent_state::breakpoints().iter().any(|&address| {
-            !islands::in_island(address)
+            !trampolines::in_trampoline(address)
                 && !sites::is_constant_code(address)
                 && memory::read::<u8>(address).is_some()
         })
@@ -145,10 +148,10 @@ fn plant(address: u64, index: usize, wanted: &[u64]) -> Option<([u8; JUMP_BYTES]
         return None;
     }
     let first = memory::read::<u8>(address).filter(|&byte| byte != INT3)?;
-    let (code, bytes) = if programs::are_of(index) && probe::place() != address {
+    let (code, bytes) = if programs::are_of(index) && replay_trap::place() != address {
         let covered = address + 1..address + JUMP_BYTES as u64;
-        // A jump would cover another breakpoint, or the place of a pause.
-        let is_alone = !wanted.iter().chain(&[probe::place()]).any(|other| covered.contains(other));
+        // A jump would cover another breakpoint, or the place of a preemption.
+        let is_alone = !wanted.iter().chain(&[replay_trap::place()]).any(|other| covered.contains(other));
         displaced::code_for(address, index, is_alone)
     } else {
         ([INT3; JUMP_BYTES], 1)

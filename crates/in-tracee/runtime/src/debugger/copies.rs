@@ -1,11 +1,11 @@
 //! Copies of a replaying process that stands still, with all of its threads: what the
 //! debugger goes back to.
 //!
-//! fork(2) copies memory and the calling thread. The others wait for their turn at one
+//! fork(2) copies memory and the calling thread. The others wait for their token at one
 //! place, `rv_wait_standing`, which says on which stack; in the copy a new thread is made
 //! for each, given what only the processor had, and put there.
 //!
-//! Invariant: nobody but the thread that has the turn wakes one that waits there, so that
+//! Invariant: nobody but the thread that holds the token wakes one that waits there, so that
 //! its stack does not change while the process is copied.
 
 use core::arch::global_asm;
@@ -112,7 +112,7 @@ pub fn note_standing() {
 
 /// True if other processes have, or may have, memory in common with this one: they would
 /// have it in common with a copy, which has its own where it goes without them. One that is
-/// alone with its shared memory has had the turn from the first ticket on.
+/// alone with its shared memory has held the token from the first ticket on.
 pub fn would_share() -> bool {
     let process = process();
     let goes_without_others = process.has_agent() && group_replay::are_wanted() && !process.in_parents_memory;
@@ -127,7 +127,7 @@ fn others() -> impl Iterator<Item = &'static mut Thread> {
     })
 }
 
-/// Waits until all others wait for their turn: one that has just handed it on may not be
+/// Waits until all others wait for their token: one that has just handed it on may not be
 /// that far. False if one does not come there.
 pub fn settle() -> bool {
     for other in others() {

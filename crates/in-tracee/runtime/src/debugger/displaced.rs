@@ -5,7 +5,7 @@
 //! copies: no trap at all. Elsewhere a trap does, and the program goes on at the copy.
 //!
 //! A jump may cover several instructions, into which the program may jump: as for the
-//! probe of a pause, the stub is placed so that the jump's displacement traps there.
+//! replay trap of a preemption, the stub is placed so that the jump's displacement traps there.
 //!
 //! Invariant: stubs lie where the program has nothing; if it maps something there, they
 //! go first ([`make_room`]). They are shared mappings, which no checksum looks at.
@@ -20,7 +20,7 @@ use crate::ground::frame::RealFrame;
 use crate::ground::owned::Owned;
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
-use crate::preemption::probe_stub::{jump_to, put_copy};
+use crate::preemption::replay_trap_stub::{jump_to, put_copy};
 
 const STUBS_MAX: usize = 2 * lane_protocol::BREAKPOINTS_MAX;
 const PAGES_MAX: usize = 512;
@@ -251,7 +251,7 @@ pub fn on_trap(context: &mut RealFrame) -> Trapped {
     else {
         return Trapped::NotOurs;
     };
-    if !breakpoints::is_in(address) || crate::preemption::probe::place() == address {
+    if !breakpoints::is_in(address) || crate::preemption::replay_trap::place() == address {
         return Trapped::NotOurs;
     }
     let mut registers = context.registers();

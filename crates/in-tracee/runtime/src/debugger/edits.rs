@@ -1,6 +1,6 @@
 //! Edits: what the debugger changes in a live program, where it stands at its present.
 //!
-//! The place is logged first, so that replay finds it again: as a pause point, which any
+//! The place is logged first, so that replay finds it again: as a preemption point, which any
 //! place can be; where a system call comes next, the edit is one before that call. Then
 //! the edit is an event, of registers or of an address and bytes, and replay does it at
 //! that place. There the debugger sees two boundaries, one before the edit and one behind
@@ -24,7 +24,7 @@ use crate::ground::owned::Owned;
 use crate::ground::registers::{REGISTER_WORDS, Registers, SET_FLAGS};
 use crate::ground::vector_state::vector_state;
 use crate::log;
-use crate::preemption::pause_point;
+use crate::preemption::preemption_point;
 use crate::state::block::{process, thread};
 use crate::state::{live, report, signal_state};
 use runtime_logic::accesses::Change;
@@ -39,7 +39,7 @@ struct State {
 static STATE: Owned<State> = Owned::new(State { place_is_logged: false, is_halfway: false });
 
 fn own() -> &'static mut State {
-    // SAFETY: one thread of the address space has the turn, and only that one comes here.
+    // SAFETY: one thread of the address space holds the token, and only that one comes here.
     unsafe { &mut *STATE.get() }
 }
 
@@ -50,8 +50,8 @@ pub fn note_going_on() {
     (own().place_is_logged, own().is_halfway) = (false, false);
 }
 
-/// It stands at a pause that was logged.
-pub fn note_pause() {
+/// It stands at a preemption that was logged.
+pub fn note_preemption() {
     own().place_is_logged = true;
 }
 
@@ -64,7 +64,7 @@ pub fn note_halfway() {
 pub enum Made {
     /// Where it stood.
     Nothing,
-    /// Behind the pause that says where the program stands.
+    /// Behind the preemption that says where the program stands.
     Place,
     Edit,
 }
@@ -86,7 +86,7 @@ pub fn obey(registers: &mut Registers) -> Result<Made, u32> {
         if own().is_halfway {
             return Err(errno::EINTR);
         }
-        pause_point::log_place(registers);
+        preemption_point::log_place(registers);
         own().place_is_logged = true;
         agent::note_boundary();
     }
@@ -173,7 +173,7 @@ fn write(address: u64, bytes: u64) {
 
 // --- recording with chaos ---
 
-/// The thread goes on from a pause in the middle of an instruction: what that does is an event, as
+/// The thread goes on from a preemption in the middle of an instruction: what that does is an event, as
 /// others may have written there meanwhile. False: it was not done.
 pub fn end_change(registers: &mut Registers, change: &Change) -> bool {
     if !change.end(&Program, registers) {
@@ -203,13 +203,13 @@ fn next(flag: u8) -> Option<Header> {
 /// The debugger lets the program go on: leaves the handler for the edit.
 pub fn lead_to(context: &mut RealFrame) {
     let registers = context.registers();
-    pause_point::lead_to(context, registers);
+    preemption_point::lead_to(context, registers);
 }
 
 /// The edit that comes next was made before the call that the program is about to make: it
 /// goes on where that leads.
 pub fn replay_before(registers: &mut Registers, word: Header) -> ! {
-    thread().standing = signal_state::Standing::Pause;
+    thread().standing = signal_state::Standing::Preemption;
     replay_from(registers, word);
     agent::leaving(registers);
     // SAFETY: the registers are the program's, complete.
@@ -240,7 +240,7 @@ fn replay_from(registers: &mut Registers, first: Header) {
         }
         // The present of a live program may be some instructions on.
     }
-    pause_point::arm_if_next();
+    preemption_point::arm_if_next();
 }
 
 /// Makes one edit.
@@ -257,7 +257,7 @@ fn apply(registers: &mut Registers, word: Header) {
         *registers = Registers::from_words(words);
         registers.flags = flags & !SET_FLAGS | registers.flags & SET_FLAGS;
     }
-    uncover(start, word.bytes());
+    restore_at(start, word.bytes());
     process().log.apply(word, start, &mut |tag, _, bytes, source| {
         if tag == Tag::Vectors && !frame::load_logged_vectors(source, bytes) {
             report::fail("vector registers of another kind of processor");
@@ -268,14 +268,14 @@ fn apply(registers: &mut Registers, word: Header) {
 }
 
 /// Code that the edit at hand writes to is the program's own.
-fn uncover(start: u64, end: u64) {
+fn restore_at(start: u64, end: u64) {
     let mut offset = start;
     while offset + BLOB_HEADER_BYTES as u64 <= end {
         let log = &process().log;
         let (address, word) = (log.body((offset - 8) / 8), log.body((offset - 8) / 8 + 1));
         let bytes = word & 0xffff_ffff;
         if (word >> 32) as u32 & 0xffff == Tag::Memory as u32 {
-            (address..address.saturating_add(bytes.min(PAGE_BYTES))).for_each(sites::uncover_for_good);
+            (address..address.saturating_add(bytes.min(PAGE_BYTES))).for_each(sites::restore_for_good);
         }
         offset += BLOB_HEADER_BYTES as u64 + padded(bytes as usize) as u64;
     }

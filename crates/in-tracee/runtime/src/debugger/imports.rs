@@ -1,11 +1,11 @@
 //! Replay under the debugger: what the other processes of a group wrote to the memory that they
-//! share. The one process of the debugged lane that goes with them, the scout, says it; copies of
+//! share. The one process of the debugged lane that goes with them, the lead, says it; copies of
 //! it, which go without them, take it in.
 //!
-//! Others run between two turns of the process and at no other time, and all that comes from them
-//! is in shared memory: a copy that finds there what the scout found is in the same state.
+//! Others run between two tokens of the process and at no other time, and all that comes from them
+//! is in shared memory: a copy that finds there what the lead found is in the same state.
 //!
-//! Invariant: the scout and its copies come to the same imports in the same order. One copy runs
+//! Invariant: the lead and its copies come to the same imports in the same order. One copy runs
 //! at a time.
 
 use core::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ use crate::ground::owned::Owned;
 use crate::ground::{kernel, memory};
 use crate::log::file_extents;
 use crate::state::block::{process, session};
-use crate::state::group_replay::{is_scout, is_without_others};
+use crate::state::group_replay::{is_lead, is_without_others};
 use crate::state::own_descriptors::close;
 use crate::state::report;
 
@@ -40,9 +40,9 @@ static PIECE: Owned<[u8; (HEADER_BYTES + PIECE_BYTES) as usize]> =
     Owned::new([0; (HEADER_BYTES + PIECE_BYTES) as usize]);
 static FORMER: Owned<[u8; PIECE_BYTES as usize]> = Owned::new([0; PIECE_BYTES as usize]);
 
-/// The turn is back from other processes.
-pub fn turn_is_back() {
-    if is_scout() {
+/// The token is back from other processes.
+pub fn token_is_back() {
+    if is_lead() {
         say(&mut |writer| {
             let is_known = session().imports.written.take(&mut |page| writer.page(page));
             if !is_known {
@@ -56,7 +56,7 @@ pub fn turn_is_back() {
 
 /// What others have shared already is mapped for the first time, and this stands for it.
 pub fn opened(identity: [u64; 2]) {
-    if is_scout() {
+    if is_lead() {
         say(&mut |writer| {
             mapped_files::for_each_object(&mut |object| {
                 if object.identity == identity {
@@ -69,7 +69,7 @@ pub fn opened(identity: [u64; 2]) {
     }
 }
 
-// --- the scout ---
+// --- the lead replica ---
 
 fn say(import: &mut dyn FnMut(&mut Writer)) {
     if agent_state::state().boundaries == 0 {
@@ -184,7 +184,7 @@ impl Writer {
 
 fn not_kept(result: i64) -> ! {
     report::stand(
-        if is_scout() { report_kind::MISSING } else { report_kind::ALONE },
+        if is_lead() { report_kind::MISSING } else { report_kind::ALONE },
         result as i32,
         "what other processes wrote to shared memory could not be kept",
     )
@@ -225,7 +225,7 @@ fn take_in() {
     close(ends);
 }
 
-/// Waits until the scout has been there.
+/// Waits until the lead replica has been there.
 fn wait_for(number: u32) {
     let imports = &session().imports;
     imports.wanted.fetch_max(number + 1, Ordering::AcqRel);
@@ -293,7 +293,7 @@ fn take_piece(pieces: i32, at: u64, news: Option<&mut Writer>) -> u64 {
 
 /// Takes in what differs from what is there, and writes it down.
 fn take_news(piece: &ImportPiece, source: u64, fd: i32, news: &mut Writer) {
-    // SAFETY: only the thread that has the turn comes here; the piece fits.
+    // SAFETY: only the thread that holds the token comes here; the piece fits.
     let (now, former) = unsafe { (&(&*PIECE.get())[HEADER_BYTES as usize..], &mut *FORMER.get()) };
     let (now, former) = (&now[..piece.bytes as usize], &mut former[..piece.bytes as usize]);
     let target = former.as_mut_ptr() as u64;

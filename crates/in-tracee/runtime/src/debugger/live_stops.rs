@@ -13,7 +13,7 @@ use crate::state::block::{process, thread, thread_status};
 use crate::state::live::is_debugged;
 
 pub struct State {
-    /// The program stands before a call, at a fault, or at a pause that was logged for
+    /// The program stands before a call, at a fault, or at a preemption that was logged for
     /// that: where a replay of its log would end.
     pub is_at_log_end: bool,
     /// Exit code, signal or answer of the stop at hand.
@@ -35,7 +35,7 @@ pub static STATE: Owned<State> = Owned::new(State {
 });
 
 pub fn own() -> &'static mut State {
-    // SAFETY: one thread of the address space has the turn, and only that one comes here.
+    // SAFETY: one thread of the address space holds the token, and only that one comes here.
     unsafe { &mut *STATE.get() }
 }
 
@@ -83,8 +83,8 @@ pub fn release() {
     state().mode = Mode::Running;
 }
 
-/// True where a pause would get into the debugger's way.
-pub fn cannot_pause_at(place: u64) -> bool {
+/// True where a preemption would get into the debugger's way.
+pub fn cannot_preempt_at(place: u64) -> bool {
     is_debugged() && (is_stepping() || displaced::is_in_stub(place))
 }
 

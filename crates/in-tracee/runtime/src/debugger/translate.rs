@@ -17,7 +17,7 @@ use lane_protocol::{
 use linux_abi::general as nr;
 use translator::{Engine, Goal, Host, MEMORY_BYTES, Outcome, State, Stop};
 
-use crate::code::{islands, sites};
+use crate::code::{sites, trampolines};
 use crate::debugger::programs::{self, Verdict};
 use crate::debugger::{agent, agent_state, watchpoints};
 use crate::ground::assembly::{self, rv_agent_stop};
@@ -26,7 +26,7 @@ use crate::ground::kernel;
 use crate::ground::memory::{self, in_region};
 use crate::ground::owned::Owned;
 use crate::ground::registers::{self, Registers, TRAP_FLAG};
-use crate::preemption::probe;
+use crate::preemption::replay_trap;
 use crate::state::block::{lane, process, thread};
 
 const _: () = assert!(MEMORY_BYTES <= TRANSLATOR_BYTES);
@@ -86,7 +86,7 @@ impl Host for Memory {
     }
 
     fn is_stable(&mut self, address: u64) -> bool {
-        islands::in_island(address) || sites::is_constant_code(address)
+        trampolines::in_trampoline(address) || sites::is_constant_code(address)
     }
 }
 
@@ -125,7 +125,7 @@ pub fn arrive(context: &mut RealFrame, result: &Result) {
     agent.steps += result.executed;
     agent.command_steps += result.executed;
     if in_region(context.rip, 1) {
-        // On the way from an island into the runtime.
+        // On the way from a trampoline into the runtime.
         return;
     }
     running().by_hand = result.needs_step;
@@ -192,11 +192,11 @@ fn run_until(engine: &mut Engine, state: &mut State, limit: u64) -> Result {
     let wanted = agent_state::breakpoints();
     stops[..wanted.len()].copy_from_slice(wanted);
     let mut count = wanted.len();
-    let pause = probe::is_lifted().then(probe::place);
-    if let Some(pause) = pause
-        && !wanted.contains(&pause)
+    let preemption = replay_trap::is_lifted().then(replay_trap::place);
+    if let Some(preemption) = preemption
+        && !wanted.contains(&preemption)
     {
-        stops[count] = pause;
+        stops[count] = preemption;
         count += 1;
     }
     let mut ranges = [(0u64, 0u64); WATCHES_MAX];
@@ -222,7 +222,7 @@ fn run_until(engine: &mut Engine, state: &mut State, limit: u64) -> Result {
         match outcome.stop {
             Stop::Limit => break,
             Stop::Breakpoint => {
-                if pause == Some(state.rip) && probe::may_take(&registers_of(state)) {
+                if preemption == Some(state.rip) && replay_trap::may_take(&registers_of(state)) {
                     break;
                 }
                 let place = wanted.iter().position(|&address| address == state.rip);
@@ -247,7 +247,7 @@ fn run_until(engine: &mut Engine, state: &mut State, limit: u64) -> Result {
             }
             Stop::Interrupted => break,
             Stop::Unreadable if in_region(state.rip, 1) => {
-                // The last jump of an island: the trap flag does not count it.
+                // The last jump of a trampoline: the trap flag does not count it.
                 return result(executed.saturating_sub(1), true);
             }
             Stop::Call | Stop::Instruction | Stop::Unreadable | Stop::Fault => return result(executed, true),

@@ -11,7 +11,7 @@ use crate::checkpoint::take::increments::tracking;
 use crate::debugger::{breakpoints, caught_signals, copies, displaced, imports, live_stops, translate};
 use crate::entry::{standing_threads, traps};
 use crate::ground::registers::{Leave, Registers};
-use crate::preemption::{probe, sampled_places};
+use crate::preemption::{replay_trap, sampled_places};
 use crate::process::{detach, threads};
 use crate::syscalls::pass_through;
 
@@ -71,8 +71,8 @@ fn rv_code_unmapped(start: u64, end: u64) {
 }
 
 #[unsafe(no_mangle)]
-fn rv_while_probe_is_lifted(change: &mut dyn FnMut()) {
-    probe::while_lifted(change);
+fn rv_while_replay_trap_is_lifted(change: &mut dyn FnMut()) {
+    replay_trap::while_lifted(change);
 }
 
 #[unsafe(no_mangle)]
@@ -91,8 +91,8 @@ fn rv_is_stub_page(start: u64) -> bool {
 }
 
 #[unsafe(no_mangle)]
-fn rv_turn_is_back() {
-    imports::turn_is_back();
+fn rv_token_is_back() {
+    imports::token_is_back();
 }
 
 #[unsafe(no_mangle)]
@@ -126,7 +126,7 @@ fn rv_image_is_over() -> ! {
 }
 
 #[unsafe(no_mangle)]
-fn rv_wait_for_turn(word: &AtomicU32, seen: u32) {
+fn rv_wait_for_token(word: &AtomicU32, seen: u32) {
     copies::wait_standing(word, seen);
 }
 
@@ -142,7 +142,7 @@ fn rv_chaos_begins() {
 
 #[unsafe(no_mangle)]
 fn rv_fault_is_at_hand() -> ! {
-    // SAFETY: the thread has the turn, and its registers are where the function looks for them.
+    // SAFETY: the thread holds the token, and its registers are where the function looks for them.
     unsafe { traps::on_fault() }
 }
 
@@ -167,8 +167,8 @@ fn rv_program_dies_of(info: &[u64; 16]) {
 }
 
 #[unsafe(no_mangle)]
-fn rv_cannot_pause_at(place: u64) -> bool {
-    live_stops::cannot_pause_at(place)
+fn rv_cannot_preempt_at(place: u64) -> bool {
+    live_stops::cannot_preempt_at(place)
 }
 
 #[unsafe(no_mangle)]

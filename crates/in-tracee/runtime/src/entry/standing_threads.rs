@@ -3,13 +3,13 @@
 use crate::address_space::code_changes;
 use crate::checkpoint::restore::debugging;
 use crate::checkpoint::take::holding;
-use crate::entry::pauses;
+use crate::entry::preemptions;
 use crate::ground::assembly::{rv_make, rv_resume};
 use crate::ground::registers::{Leave, Registers};
-use crate::preemption::pause_point;
+use crate::preemption::preemption_point;
 use crate::process::threads;
 use crate::scheduler::kept_registers::note;
-use crate::scheduler::turn;
+use crate::scheduler::token;
 use crate::signals;
 use crate::state::block::{process, thread};
 use crate::state::signal_state::Standing;
@@ -19,29 +19,29 @@ use crate::syscalls::dispatch;
 pub fn resume() -> ! {
     let own = thread();
     if process().replays() {
-        // The thread of the last event is the only one that stands behind a pause to which no
-        // turn event belongs yet. Others may have got the turn before they come here.
+        // The thread of the last event is the only one that stands behind a preemption to which no
+        // token event belongs yet. Others may have got the token before they come here.
         let was_last = process().logged_thread == own.index as u32;
-        if was_last && own.standing == Standing::Pause
+        if was_last && own.standing == Standing::Preemption
             || crate::checkpoint::area::takes_first_ticket(own.index)
         {
-            turn::follow_yield();
+            token::follow_yield();
         } else {
-            turn::wait_to_run();
+            token::wait_to_run();
         }
     }
     if !process().replays() {
-        // A replay, in which nobody gives the turn, has led it here; it waits for the turn now.
+        // A replay, in which nobody releases the token, has led it here; it waits for the token now.
         note();
         debugging::let_first_come(own.index);
     }
     if own.standing == Standing::Beginning {
-        // It takes the turn by itself.
+        // It acquires the token by itself.
         threads::begin_here();
     }
     if !process().replays() {
         match own.standing {
-            Standing::Pause => holding::take_at_pause(),
+            Standing::Preemption => holding::take_at_preemption(),
             _ => holding::take(),
         }
         signals::set_real_mask(own.signals.mask);
@@ -54,10 +54,10 @@ pub fn resume() -> ! {
         // SAFETY: the registers are the program's, complete.
         unsafe { rv_resume(&own.fault_registers) }
     }
-    // SAFETY: the entry code laid them out, or the pause; nothing has run over them.
+    // SAFETY: the entry code laid them out, or the preemption; nothing has run over them.
     let mut registers = unsafe { *(own.registers_at as *const Registers) };
-    if own.standing == Standing::Pause {
-        pauses::go_on(registers);
+    if own.standing == Standing::Preemption {
+        preemptions::go_on(registers);
     }
     // SAFETY: registers of a call of this thread.
     let leave = unsafe { dispatch::on_call(&mut registers) };
@@ -78,7 +78,7 @@ fn go_on_boarded() -> ! {
     registers.rip = crate::code::sites::translate(registers.rip);
     if process().replays() {
         code_changes::follow();
-        pause_point::arm_if_next();
+        preemption_point::arm_if_next();
     }
     crate::debugger::agent::leaving(&mut registers);
     // SAFETY: the registers are the program's, complete.

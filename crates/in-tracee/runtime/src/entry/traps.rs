@@ -1,21 +1,21 @@
 //! What the kernel delivers to the runtime's one handler, and whose it is: a call of the program, a stop or
-//! step of the debugger's, a pause's, a fault, or a signal that comes to the program; and how the program
+//! step of the debugger's, a preemption's, a fault, or a signal that comes to the program; and how the program
 //! goes on behind a handler that was left.
 
 use events::{FATAL, Kind};
 use lane_protocol::{ASKING, report_kind};
 
 use crate::address_space::file_ends;
-use crate::code::{clocks, gs, islands};
+use crate::code::{clocks, gs, trampolines};
 use crate::debugger::{agent, agent_state, caught_signals, displaced, translate};
-use crate::entry::{self, pauses};
+use crate::entry::{self, preemptions};
 use crate::ground::frame::RealFrame;
 use crate::ground::memory::{self, in_region};
 use crate::ground::registers::TRAP_FLAG;
 use crate::ground::{assembly, kernel};
 use crate::preemption::left_handlers::leave_handler;
-use crate::preemption::{pause, pause_point, probe, sampled_places};
-use crate::scheduler::{patience, turn};
+use crate::preemption::{preempt, preemption_point, replay_trap, sampled_places};
+use crate::scheduler::{contention, token};
 use crate::signals::{
     INFO_BYTES, STOP_CODE, arrive, deaths, deliver, die_of, hide_interruption, killing, on_asked_to_stop,
     replay_fault, set_real, set_real_mask,
@@ -37,10 +37,10 @@ fn lost_all(info: &Info) -> bool {
 fn on_asked_for_something(context: &mut RealFrame, inside: bool) {
     if crate::checkpoint::take::quiesce::stop_asked() {
         on_asked(context, inside, STOP_CODE);
-    } else if turn::is_wanted() {
-        on_asked(context, inside, patience::ASKED);
+    } else if token::is_wanted() {
+        on_asked(context, inside, contention::PREEMPT_HARD);
     } else if inside {
-        // It has got the turn meanwhile.
+        // It has got the token meanwhile.
         hide_interruption(context);
     }
 }
@@ -71,14 +71,14 @@ fn on_trapped_call(info: &Info, context: &mut RealFrame) {
         context.rax = kernel::call(context.rax as u32, args) as u64;
         return;
     }
-    if thread().pausing.stepping || agent_state::is_stepping() {
+    if thread().preemption.stepping || agent_state::is_stepping() {
         context.flags &= !TRAP_FLAG;
     }
-    pause::abandon();
+    preempt::abandon();
     if calls_of_32_bits::is_one(info[3] >> 32) {
         return leave_handler(context, context.registers(), calls_of_32_bits::MAKES_CALL);
     }
-    // It goes on at our entry as if it came from an island.
+    // It goes on at our entry as if it came from a trampoline.
     context.rcx = rip;
     context.r11 = rip;
     context.rip = assembly::rv_site as *const () as u64;
@@ -99,31 +99,31 @@ fn handle(signal: u32, info: &mut Info, context: &mut RealFrame) {
     if process().has_agent() && translate::is_copy(rip) && code > 0 && translate::on_fault(context) {
         return;
     }
-    if signal == SIGTRAP && STEPS.contains(&code) && thread().pausing.stepping {
-        return pause::on_step(context);
+    if signal == SIGTRAP && STEPS.contains(&code) && thread().preemption.stepping {
+        return preempt::on_step(context);
     }
     let trapped = signal == SIGTRAP
         && (agent::on_trap(code, context, inside, info[3])
-            || pause::on_breakpoint(context)
+            || preempt::on_breakpoint(context)
             || sampled_places::on_trap(context));
     if trapped {
         return;
     }
     let replaying = process().replays();
-    if replaying && signal == SIGTRAP && (probe::on_step(context) || probe::on_trap(context)) {
+    if replaying && signal == SIGTRAP && (replay_trap::on_step(context) || replay_trap::on_trap(context)) {
         return;
     }
-    if replaying && code > 0 && probe::on_write(signal, info[2], context, inside) {
+    if replaying && code > 0 && replay_trap::on_write(signal, info[2], context, inside) {
         return;
     }
-    if replaying && (probe::on_fault(context) || probe::on_interior(signal, context)) {
+    if replaying && (replay_trap::on_fault(context) || replay_trap::on_interior(signal, context)) {
         return;
     }
     if process().has_agent() && displaced::on_fault(signal, context) {
         return;
     }
     let synchronous = code > 0 && bit(signal) & FAULTS != 0;
-    if signal == SIGTRAP && synchronous && (inside || islands::in_island(rip)) {
+    if signal == SIGTRAP && synchronous && (inside || trampolines::in_trampoline(rip)) {
         // The program single-steps itself (trap flag): our own steps are not its, and where its flags
         // are kept, there are none any more.
         if entry::is_behind_entry(rip) {
@@ -157,11 +157,13 @@ fn on_asking(info: &Info, context: &mut RealFrame, inside: bool) -> bool {
         }
         agent::INTERRUPT => agent::on_interrupt(context, inside),
         SI_TIMER => on_own_timer(context, inside, info[3]),
-        code @ (patience::ASKED | patience::ASKED_GENTLY | STOP_CODE) => on_asked(context, inside, code),
+        code @ (contention::PREEMPT_HARD | contention::PREEMPT_SOFT | STOP_CODE) => {
+            on_asked(context, inside, code)
+        }
         killing::DIE => {
             arrive(SIGKILL, &[u64::from(SIGKILL), 0, info[2], 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], context)
         }
-        _ if lost_all(info) && process().shares_turn => on_asked_for_something(context, inside),
+        _ if lost_all(info) && process().shares_token => on_asked_for_something(context, inside),
         _ => return false,
     }
     true
@@ -172,26 +174,26 @@ fn on_asked(context: &mut RealFrame, inside: bool, code: i32) {
     if code == STOP_CODE {
         on_asked_to_stop(context, inside);
     } else {
-        on_asked_for_turn(context, inside, code);
+        on_asked_for_token(context, inside, code);
     }
 }
 
-/// The time for a pause has come, or for those that were woken.
+/// The time for a preemption has come, or for those that were woken.
 fn on_own_timer(context: &mut RealFrame, inside: bool, purpose: u64) {
     if inside {
         hide_interruption(context);
     }
-    pause::on_timer(context, purpose);
+    preempt::on_timer(context, purpose);
 }
 
-/// Another thread wants the turn.
-fn on_asked_for_turn(context: &mut RealFrame, inside: bool, code: i32) {
+/// Another thread wants the token.
+fn on_asked_for_token(context: &mut RealFrame, inside: bool, code: i32) {
     if inside {
         hide_interruption(context);
-    } else if code == patience::ASKED_GENTLY {
-        pause::on_asked_gently(context);
+    } else if code == contention::PREEMPT_SOFT {
+        preempt::on_asked_gently(context);
     } else {
-        pause::on_asked(context);
+        preempt::on_asked(context);
     }
 }
 
@@ -201,15 +203,15 @@ fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
     let [error, _, address] = context.fault_words(thread.signals.last_fault);
     let ends_file = signal == SIGSEGV && process().replays() && file_ends::is_awaited(address);
     let signal = if ends_file { SIGBUS } else { signal };
-    let gave_back = signal == SIGSEGV && crate::code::withheld::on_fault(error, address);
+    let gave_back = signal == SIGSEGV && crate::code::non_executable::on_fault(error, address);
     if gave_back || instructions::emulate(signal, context) {
         return;
     }
     let mut registers = context.registers();
-    if thread.pausing.stepping || agent_state::is_stepping() {
+    if thread.preemption.stepping || agent_state::is_stepping() {
         registers.flags &= !TRAP_FLAG;
     }
-    pause::abandon();
+    preempt::abandon();
     thread.fault_info = *info;
     thread.signals.last_fault = context.fault_words(thread.signals.last_fault);
     leave_handler(context, registers, signal);
@@ -217,11 +219,12 @@ fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
 
 /// An instruction of the runtime's trapped: where it may, or by mistake.
 fn on_own_fault(info: &Info, context: &mut RealFrame) {
-    let copying = assembly::rv_probe_copy as *const () as u64..assembly::rv_probe_landing as *const () as u64;
+    let copying = assembly::rv_replay_trap_copy as *const () as u64
+        ..assembly::rv_replay_trap_landing as *const () as u64;
     if context.rip == assembly::rv_end as *const () as u64 {
         end_in_program(context);
     } else if copying.contains(&context.rip) {
-        context.rip = assembly::rv_probe_landing as *const () as u64;
+        context.rip = assembly::rv_replay_trap_landing as *const () as u64;
     } else {
         report::print_number("retrovane: fault inside the runtime at ", context.rip);
         report::print_number("retrovane: fault address ", info[2]);
@@ -243,7 +246,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
     thread.user_registers = &raw const thread.fault_registers as u64;
     let signal = thread.fault_signal;
     match signal {
-        0 => pauses::on_pause(registers),
+        0 => preemptions::on_preemption(registers),
         calls_of_32_bits::MAKES_CALL => calls_of_32_bits::make(registers),
         crate::syscalls::spins::GIVES => crate::syscalls::spins::stop_after_trap(registers),
         crate::debugger::live_stops::ORDER_OF_DEBUGGER => {
@@ -280,7 +283,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
     }
     if handled && deliver(&mut registers, signal, &info) {
         if process().replays() {
-            pause_point::arm_if_next();
+            preemption_point::arm_if_next();
         }
         agent::leaving(&mut registers);
         // SAFETY: the registers are the program's, complete.

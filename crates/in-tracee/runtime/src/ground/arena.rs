@@ -1,4 +1,4 @@
-//! Memory for the disassembler, which is used at pause points only: handed out
+//! Memory for the disassembler, which is used at preemption points only: handed out
 //! once, never given back.
 
 use core::alloc::{GlobalAlloc, Layout};

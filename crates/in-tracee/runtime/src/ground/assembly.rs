@@ -24,8 +24,8 @@ unsafe extern "C" {
     pub fn rv_direct_instruction();
     pub fn rv_direct_aborted();
     pub fn rv_clone_shared(args: *const [u64; 6], child: *mut core::ffi::c_void) -> i64;
-    pub fn rv_probe_copy(to: u64, from: u64, bytes: u64) -> u64;
-    pub fn rv_probe_landing();
+    pub fn rv_replay_trap_copy(to: u64, from: u64, bytes: u64) -> u64;
+    pub fn rv_replay_trap_landing();
     pub fn rv_agent_stop(registers: *const Registers) -> !;
     pub fn rv_agent_trap();
     pub fn rv_end() -> !;

@@ -1,8 +1,8 @@
 //! Which instruction of the floating-point unit was the last one: its opcode, where it is and its
 //! operand. Intel's processors keep that for each; AMD's only with an exception that waits.
 //!
-//! A probe lets the program run in a copy of its code. What is compared with a pause, and what the
-//! program goes on with, has the place that the pause had.
+//! A replay trap lets the program run in a copy of its code. What is compared with a preemption, and what the
+//! program goes on with, has the place that the preemption had.
 
 use crate::ground::memory;
 

@@ -2,7 +2,7 @@
 
 use linux_abi::PAGE_BYTES;
 
-use crate::ground::assembly::rv_probe_copy;
+use crate::ground::assembly::rv_replay_trap_copy;
 
 /// Copies `bytes` from anywhere to anywhere; returns false if a part of it is
 /// not mapped as needed.
@@ -10,7 +10,7 @@ use crate::ground::assembly::rv_probe_copy;
 pub fn copy(to: u64, from: u64, bytes: u64) -> bool {
     // SAFETY: a fault inside the routine ends it early (entry::traps); the
     // caller owns the target or is emulating a store of the program.
-    unsafe { rv_probe_copy(to, from, bytes) == 0 }
+    unsafe { rv_replay_trap_copy(to, from, bytes) == 0 }
 }
 
 /// All memory that the program can name.

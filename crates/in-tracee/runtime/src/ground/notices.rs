@@ -43,9 +43,9 @@ unsafe extern "Rust" {
     /// Memory that held code is gone.
     #[link_name = "rv_code_unmapped"]
     pub safe fn code_unmapped(start: u64, end: u64);
-    /// Changes code that a probe may cover.
-    #[link_name = "rv_while_probe_is_lifted"]
-    pub safe fn while_probe_is_lifted(change: &mut dyn FnMut());
+    /// Changes code that a replay trap may cover.
+    #[link_name = "rv_while_replay_trap_is_lifted"]
+    pub safe fn while_replay_trap_is_lifted(change: &mut dyn FnMut());
     /// Changes code that breakpoints may cover.
     #[link_name = "rv_without_breakpoints"]
     pub safe fn without_breakpoints(change: &mut dyn FnMut());
@@ -55,9 +55,9 @@ unsafe extern "Rust" {
     /// True if memory of the debugger's stubs begins there.
     #[link_name = "rv_is_stub_page"]
     pub safe fn is_stub_page(start: u64) -> bool;
-    /// Replay: the turn is back from other processes.
-    #[link_name = "rv_turn_is_back"]
-    pub safe fn turn_is_back();
+    /// Replay: the token is back from other processes.
+    #[link_name = "rv_token_is_back"]
+    pub safe fn token_is_back();
     /// Replay: what others have shared already is mapped for the first time.
     #[link_name = "rv_shared_file_opened"]
     pub safe fn shared_file_opened(identity: [u64; 2]);
@@ -77,8 +77,8 @@ unsafe extern "Rust" {
     #[link_name = "rv_image_is_over"]
     pub safe fn image_is_over() -> !;
     /// Replay: waits while the word holds `seen`, in such a way that the process can be copied.
-    #[link_name = "rv_wait_for_turn"]
-    pub safe fn wait_for_turn(word: &AtomicU32, seen: u32);
+    #[link_name = "rv_wait_for_token"]
+    pub safe fn wait_for_token(word: &AtomicU32, seen: u32);
     /// Recording with chaos, at a boundary.
     #[link_name = "rv_boundary_of_chaos"]
     pub safe fn boundary_of_chaos();
@@ -100,9 +100,9 @@ unsafe extern "Rust" {
     /// The program is about to die of a fault.
     #[link_name = "rv_program_dies_of"]
     pub safe fn program_dies_of(info: &[u64; 16]);
-    /// True where a pause would get into the debugger's way.
-    #[link_name = "rv_cannot_pause_at"]
-    pub safe fn cannot_pause_at(place: u64) -> bool;
+    /// True where a preemption would get into the debugger's way.
+    #[link_name = "rv_cannot_preempt_at"]
+    pub safe fn cannot_preempt_at(place: u64) -> bool;
     /// True if the debugger wants the live program to stand.
     #[link_name = "rv_stop_is_wanted"]
     pub safe fn stop_is_wanted() -> bool;

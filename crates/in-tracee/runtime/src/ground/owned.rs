@@ -1,4 +1,4 @@
-//! Variables of the runtime without locks: who has the turn owns them.
+//! Variables of the runtime without locks: who holds the token owns them.
 
 use core::cell::UnsafeCell;
 
@@ -6,7 +6,7 @@ use core::cell::UnsafeCell;
 #[repr(transparent)]
 pub struct Owned<T>(UnsafeCell<T>);
 
-// SAFETY: one thread of an address space has the turn at a time (a parent waits for
+// SAFETY: one thread of an address space holds the token at a time (a parent waits for
 // its vfork child inside the kernel), and only that one comes here.
 unsafe impl<T> Sync for Owned<T> {}
 

@@ -7,7 +7,7 @@ use linux_abi::{errno, general as nr};
 
 use crate::ground::{kernel, memory};
 use crate::lab;
-use crate::scheduler::turn;
+use crate::scheduler::token;
 use crate::state::block::{session, thread};
 
 const BILLION: u64 = 1_000_000_000;
@@ -95,9 +95,9 @@ fn no_more_reads() -> bool {
 
 /// The thread waits in a loop that only looks at memory: others run, of its process too, which the log says.
 pub fn let_others_run() {
-    turn::give();
+    token::give();
     lab::ask(lab_question::SPINS, &spin_words(true));
-    turn::take();
+    token::take();
 }
 
 fn spin_words(may_switch: bool) -> [u64; 3] {

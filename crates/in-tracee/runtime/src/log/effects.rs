@@ -303,7 +303,7 @@ fn most_written(len: Len, index: usize, model: &[Arg], args: &[u64; 6]) -> u64 {
 }
 
 /// Lengths come from the program and are not to be trusted, and a call may write less than it can:
-/// as much of the range as can be read. What lies in one page is not probed where the call
+/// as much of the range as can be read. What lies in one page is not trapped where the call
 /// succeeded, as it wrote there.
 pub fn readable_bytes(address: u64, bytes: u64, succeeded: bool) -> u64 {
     const TRUSTED_BYTES: u64 = 1 << 30;

@@ -3,13 +3,13 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{FILE_PROBES, KeptFile, file_slot, file_state, lent, request};
+use lane_protocol::{FILE_PROBES, KeptFile, borrowed, file_slot, file_state, request};
 use linux_abi::{errno, general as nr};
 
 use crate::ground::kernel;
 use crate::ground::proc_files::Path;
+use crate::log::borrowed::open as open_borrowed;
 use crate::log::file_extents;
-use crate::log::lent::open as open_lent;
 use crate::state::block::{lane, process, session};
 use crate::state::{live, report};
 
@@ -335,7 +335,7 @@ pub fn request_answer(
 /// Replay: opens the kept content of a file; stands still if it is missing.
 pub fn open(file: u32) -> i32 {
     let fd = match live::is_on() {
-        true => open_lent(lent::KEPT, [u64::from(file), 0]),
+        true => open_borrowed(borrowed::KEPT, [u64::from(file), 0]),
         false => open_in_trace(file),
     };
     if kernel::failed(fd) {

@@ -79,7 +79,7 @@ pub fn show(output: &Output, pieces: &mut dyn FnMut(usize) -> Option<(u64, u64)>
         // One process of the tree: nobody else's output is waited for or shown.
         // Under the debugger the same is done many times, and shown once; what goes ahead of all
         // that the debugger shows does not show it.
-        let is_new = !group_replay::is_scout()
+        let is_new = !group_replay::is_lead()
             && (!process().has_agent()
                 || session.output_order.fetch_max(order + 1, Ordering::AcqRel) <= order);
         if process().lane == session.shown_lane && is_new {
@@ -88,13 +88,13 @@ pub fn show(output: &Output, pieces: &mut dyn FnMut(usize) -> Option<(u64, u64)>
         return;
     }
     loop {
-        let turn = session.output_order.load(Ordering::Acquire);
-        if turn >= order {
+        let token = session.output_order.load(Ordering::Acquire);
+        if token >= order {
             break;
         }
         let seen = session.output_wake.load(Ordering::Acquire);
         lane.waits_for_output.store(order + 1, Ordering::SeqCst);
-        if session.output_order.load(Ordering::SeqCst) == turn {
+        if session.output_order.load(Ordering::SeqCst) == token {
             session.doorbell.fetch_add(1, Ordering::Release);
             kernel::futex_wake(&session.doorbell);
             kernel::futex_wait(&session.output_wake, seen, 100);

@@ -19,7 +19,7 @@ const PAGES_MAX: usize = 1024;
 const MISSES_FIRST: u64 = 8;
 /// Rounds that a word is believed to go on counting: a number that means nothing is so small once
 /// in 2^28 times.
-const ROUNDS_MAX: u64 = 1 << 36;
+const ITERATIONS_MAX: u64 = 1 << 36;
 
 #[derive(Clone, Copy)]
 enum Stage {
@@ -60,7 +60,7 @@ fn search() -> &'static mut Search {
     unsafe { &mut *SEARCH.get() }
 }
 
-/// A probe is planted.
+/// A replay trap is planted.
 pub fn begin() {
     let search = search();
     (search.stage, search.misses, search.next) = (Stage::Waiting, 0, MISSES_FIRST);
@@ -136,7 +136,8 @@ impl Search {
         let wanted = word_for_sum(self.page(), &now, index, rest);
         let step = now[index].wrapping_sub(self.copy[index]) as i64;
         let way = wanted.wrapping_sub(now[index]) as i64;
-        let comes_to_it = way.checked_rem(step) == Some(0) && (1..=ROUNDS_MAX as i64).contains(&(way / step));
+        let comes_to_it =
+            way.checked_rem(step) == Some(0) && (1..=ITERATIONS_MAX as i64).contains(&(way / step));
         comes_to_it.then_some((self.page() + index as u64 * 8, wanted))
     }
 }

@@ -1,11 +1,11 @@
 //! Places in the program's code at which chaos preempts a thread: drawn among the instructions that
 //! touch memory which others may share, those behind them, and calls.
 //!
-//! A breakpoint stands at each; who comes to it is paused there, after a number of visits that is
+//! A breakpoint stands at each; who comes to it is preempted there, after a number of visits that is
 //! drawn, and others go first. So a window between two instructions is met however short it is, and
 //! however seldom its thread comes to it (Erickson et al., Effective data-race detection for the kernel,
 //! OSDI 2010, samples accesses so). An instruction that reads, changes and writes memory, and is not
-//! atomic, is paused in its middle: see [`Change`].
+//! atomic, is preempted in its middle: see [`Change`].
 //!
 //! Of a large file most is never executed, least of all by several threads: there the functions that are
 //! entered from here on are drawn from (`executed_functions`).
@@ -25,10 +25,10 @@ use crate::ground::owned::Owned;
 use crate::ground::registers::TRAP_FLAG;
 use crate::ground::{image_functions, memory};
 use crate::preemption::executed_functions::{self, Entered, ExecutedFunctions};
-use crate::preemption::pause_timer::now_ns;
-use crate::preemption::{pause, pause_point};
+use crate::preemption::preemption_timer::now_ns;
+use crate::preemption::{preempt, preemption_point};
 use crate::scheduler::strategy::strategy;
-use crate::scheduler::{chaos, encounters, forced, own_turn, patience};
+use crate::scheduler::{chaos, contention, encounters, forced, own_token};
 use crate::state::block::{process, session, thread};
 use runtime_logic::accesses::{self, Access, Change};
 
@@ -101,18 +101,18 @@ static STATE: Owned<State> = Owned::new(State {
 });
 
 fn own() -> &'static mut State {
-    // SAFETY: one thread of the address space has the turn, and only that one comes here.
+    // SAFETY: one thread of the address space holds the token, and only that one comes here.
     unsafe { &mut *STATE.get() }
 }
 
 /// Recording with chaos, at a boundary: plants what is to stand.
 pub fn at_boundary() {
-    if own_turn::is_scheduled() {
+    if own_token::is_scheduled() {
         return own().plant_forced();
     }
     let wanted = strategy().places.min(PLACES);
     let is_over = own().is_ready && own().weight == 0 && !own().has_lifted();
-    let meets_nobody = patience::is_alone() && !encounters::signals_may_come();
+    let meets_nobody = contention::is_alone() && !encounters::signals_may_come();
     if wanted == 0 || is_over || process().has_agent() || session().live != 0 || meets_nobody {
         return;
     }
@@ -132,7 +132,7 @@ pub fn at_boundary() {
 
 /// The same where nothing was planted yet.
 pub fn begin() {
-    if !own().is_ready || own_turn::is_scheduled() {
+    if !own().is_ready || own_token::is_scheduled() {
         at_boundary();
     }
 }
@@ -152,7 +152,7 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
     };
     context.rip = address;
     state.lift(index);
-    if own_turn::is_scheduled() {
+    if own_token::is_scheduled() {
         return on_forced(state, index, context);
     }
     state.visits += 1;
@@ -163,7 +163,7 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
     }
     let goes_on = process().log.broken == 0 && process().given_up.load(Ordering::Acquire) == 0;
     let registers = context.registers();
-    if !goes_on || patience::is_alone() && !pause::signal_is_due() && !encounters::signals_may_come() {
+    if !goes_on || contention::is_alone() && !preempt::signal_is_due() && !encounters::signals_may_come() {
         return true;
     }
     if touches_own(&registers) {
@@ -192,7 +192,7 @@ fn is_in_code(switch: &ForcedSwitch) -> bool {
     switch.place != ForcedPlace::Call as u32 && switch.lane == process().lane
 }
 
-/// The same with a schedule: each thread counts its executions, and gives the turn at those that are
+/// The same with a schedule: each thread counts its executions, and releases the token at those that are
 /// named.
 fn on_forced(state: &mut State, index: usize, context: &mut RealFrame) -> bool {
     let address = context.rip;
@@ -211,13 +211,13 @@ fn on_forced(state: &mut State, index: usize, context: &mut RealFrame) -> bool {
     }
     let goes_on = process().log.broken == 0 && process().given_up.load(Ordering::Acquire) == 0;
     // Who is alone waits there for a signal.
-    let meets = !patience::is_alone() || encounters::signals_may_come();
+    let meets = !contention::is_alone() || encounters::signals_may_come();
     match due {
         Some(is_inside) if goes_on && meets && !process().in_parents_memory => {
             forced::go_away();
             preempt(context);
             if !is_inside {
-                thread().pausing.change = None;
+                thread().preemption.change = None;
             }
         }
         Some(_) | None if goes_on => step_over(context),
@@ -237,19 +237,19 @@ fn touches_own(registers: &Registers) -> bool {
 }
 
 fn step_over(context: &mut RealFrame) {
-    let pausing = &mut thread().pausing;
-    if !pausing.stepping {
-        (pausing.stepping, pausing.steps_over) = (true, true);
+    let preemption = &mut thread().preemption;
+    if !preemption.stepping {
+        (preemption.stepping, preemption.steps_over) = (true, true);
     }
     context.flags |= TRAP_FLAG;
 }
 
-/// The thread goes on from a pause with these registers: what stood there is planted again behind it.
+/// The thread goes on from a preemption with these registers: what stood there is planted again behind it.
 pub fn leave(registers: &mut Registers) {
     let is_at_place = own().is_lifted_at(registers.rip);
     if is_at_place && process().log.broken == 0 {
-        let pausing = &mut thread().pausing;
-        (pausing.stepping, pausing.steps_over) = (true, true);
+        let preemption = &mut thread().preemption;
+        (preemption.stepping, preemption.steps_over) = (true, true);
         registers.flags |= TRAP_FLAG;
     } else {
         own().plant_lifted(0);
@@ -261,31 +261,31 @@ pub fn on_step(context: &mut RealFrame) -> bool {
     let state = own();
     let is_there = state.is_lifted_at(context.rip);
     state.plant_lifted(context.rip);
-    let pausing = &mut thread().pausing;
-    if !pausing.steps_over {
+    let preemption = &mut thread().preemption;
+    if !preemption.steps_over {
         return false;
     }
-    pausing.steps_over = is_there || clocks::is_ours_at(context.rip);
-    pausing.stepping = pausing.steps_over;
-    if pausing.steps_over {
+    preemption.steps_over = is_there || clocks::is_ours_at(context.rip);
+    preemption.stepping = preemption.steps_over;
+    if preemption.steps_over {
         context.flags |= TRAP_FLAG;
-    } else if pause::signal_is_due() {
+    } else if preempt::signal_is_due() {
         // It came while the thread was on its way over the place, and set no timer.
-        pause::signal_waits();
+        preempt::signal_waits();
     }
     true
 }
 
 /// The thread is preempted before the instruction at hand, or in its middle.
 fn preempt(context: &mut RealFrame) {
-    pause::abandon();
-    let (registers, pausing) = (context.registers(), &mut thread().pausing);
+    preempt::abandon();
+    let (registers, preemption) = (context.registers(), &mut thread().preemption);
     thread().is_asked = true;
-    pausing.is_aside = true;
+    preemption.is_aside = true;
     // A signal comes before an instruction or behind it.
-    pausing.change = if encounters::is_lone() { None } else { Change::begin(&Program, &registers) };
-    pausing.way_from_ns = now_ns();
-    pause_point::lead_to(context, registers);
+    preemption.change = if encounters::is_lone() { None } else { Change::begin(&Program, &registers) };
+    preemption.way_from_ns = now_ns();
+    preemption_point::lead_to(context, registers);
 }
 
 /// Recording ends: the program's code is its own again.

@@ -74,7 +74,7 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, w
     if !replaying {
         crate::process::namespaces::begin_image();
     }
-    crate::scheduler::turn::begin_process();
+    crate::scheduler::token::begin_process();
     crate::debugger::agent::begin_process();
     process.check_every = u64::from(session().check_every_events);
     process.log.attach(0);
@@ -283,7 +283,7 @@ fn become_first_thread() {
     if own != 0 {
         let block = prepare_block(0, block::index_of_process(process));
         block.signals.begin_thread(mask);
-        block.pausing = crate::state::pausing::Pausing::default();
+        block.preemption = crate::state::preemption::Preemption::default();
         enter_block(0);
         signals::use_own_stack();
     }
@@ -294,8 +294,8 @@ fn become_first_thread() {
     first.robust_list = [0; 2];
     first.pending = 0;
     first.filters = Default::default();
-    crate::scheduler::turn_end::leave_group();
-    crate::scheduler::turn::begin_process();
+    crate::scheduler::token_end::leave_group();
+    crate::scheduler::token::begin_process();
 }
 
 /// A mapping of the image at its birth.
@@ -433,6 +433,6 @@ fn recreate(word: Header) -> ! {
     }
     kernel::set_fs_base(0);
     frame::clear_vectors();
-    crate::preemption::pause_point::arm_if_next();
+    crate::preemption::preemption_point::arm_if_next();
     start(entry, stack_pointer)
 }

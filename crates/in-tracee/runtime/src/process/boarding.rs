@@ -27,7 +27,7 @@ use crate::ground::vector_state::vector_state;
 use crate::ground::{frame, kernel, memory, notices, proc_dir, stack_limit};
 use crate::log::images::{log_own_pages, words_of};
 use crate::process::{boarded_sharing, threads};
-use crate::scheduler::turn;
+use crate::scheduler::token;
 use crate::signals;
 use crate::state::block::{
     Thread, enter_block, known_threads, own_block, prepare_block, process, provide_thread, space, thread,
@@ -108,7 +108,7 @@ pub fn begin() -> ! {
     }
     observed_calls::begin();
     if count > 1 {
-        turn::begin_sharing();
+        token::begin_sharing();
         crate::code::spin_sites::begin_counting();
     }
     boarded_sharing::begin(shared_mappings());
@@ -247,7 +247,7 @@ fn has_unknown_code() -> bool {
     let mut found = false;
     maps::for_each_named(c"/proc/thread-self/maps", &mut |map, name| {
         let is_known = || code_maps().iter().any(|known| known.start <= map.start && map.end <= known.end);
-        let written_by_us = crate::code::islands::in_island(map.start);
+        let written_by_us = crate::code::trampolines::in_trampoline(map.start);
         found |= map.executable && !map.is_kernels && name != VDSO && !written_by_us && !is_known();
     });
     found
@@ -317,7 +317,7 @@ pub fn replay_blob(tag: Tag, address: u64, bytes: u64, source: u64) {
             let words = unsafe { &*(source as *const [u64; STANDING_WORDS]) };
             let block = thread_at(index);
             block.standing = match words[0] {
-                standing::PAUSED => Standing::Pause,
+                standing::PREEMPTED => Standing::Preemption,
                 standing::BEGINS => Standing::Beginning,
                 _ => Standing::Boarded,
             };
@@ -394,7 +394,7 @@ unsafe extern "C" fn begin_replaying(block: *mut Thread) -> ! {
 /// The calling thread goes on where it stood.
 fn go_on() -> ! {
     let own = thread();
-    turn::begin_thread();
+    token::begin_thread();
     signals::use_own_stack();
     crate::code::interception::intercept();
     if process().replays() {

@@ -7,7 +7,7 @@ use events::{Kind, StopReason, Tag};
 use lane_protocol::Interception;
 use linux_abi::general as nr;
 
-use crate::code::{clocks, sites, withheld};
+use crate::code::{clocks, non_executable, sites};
 use crate::ground::registers::{Leave, Registers};
 use crate::ground::{kernel, notices};
 use crate::process::{given_filters, processes};
@@ -71,7 +71,7 @@ pub fn execute(number: u64, args: &[u64; 6], reason: StopReason, text: &str) -> 
 fn end_recording(reason: u16, text: &str) {
     end_log(reason, text);
     space().shared_count = 0;
-    withheld::give_back();
+    non_executable::give_back();
     crate::scheduler::private_futexes::wake_everybody();
     if session().interception == Interception::Seccomp as u32 {
         begin_passing();
@@ -108,10 +108,10 @@ fn end_log(reason: u16, text: &str) {
 /// The kernel has of the process what the program gave it. Signals are blocked.
 fn leave_process() {
     let process = process();
-    process.actions().give_back(process.shares_turn);
+    process.actions().give_back(process.shares_token);
     process.given_up.store(process.log.broken.into(), Ordering::Release);
-    if process.shares_turn {
-        crate::scheduler::turn_end::give_for_good();
+    if process.shares_token {
+        crate::scheduler::token_end::give_for_good();
     }
     kernel::call(nr::__NR_close, [process.control_fd as u64, 0, 0, 0, 0, 0]);
     leave_thread();
@@ -130,7 +130,7 @@ fn leave_thread() {
     if core::mem::replace(&mut thread().has_left, true) {
         return;
     }
-    crate::preemption::pause_timer::delete();
+    crate::preemption::preemption_timer::delete();
     clocks::end_traps();
     kernel::call(nr::__NR_set_tid_address, [thread().clear_tid, 0, 0, 0, 0, 0]);
     let [address, length, signature] = core::mem::take(&mut thread().rseq);

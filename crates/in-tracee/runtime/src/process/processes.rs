@@ -23,7 +23,7 @@ use crate::log::call_event::{self, begin_call, feed, feed_with};
 use crate::log::kept_files::request_answer;
 use crate::log::lanes::map_lane;
 use crate::process::{detach, given_filters, namespaces, threads};
-use crate::scheduler::{encounters, forced, held_threads, output_lock, own_turn, patience, turn};
+use crate::scheduler::{contention, encounters, forced, held_threads, output_lock, own_token, token};
 use crate::signals::{self, deaths, robust_futexes};
 use crate::state::block::{
     Process, enter_block, find_free_process, find_free_thread, forget_other_processes, forget_other_threads,
@@ -164,10 +164,10 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     let shares = if flags & VM != 0 {
         flags & VFORK == 0
     } else {
-        shared_ranges::has_shared() || own_turn::is_scheduled()
+        shared_ranges::has_shared() || own_token::is_scheduled()
     };
     if shares {
-        turn::begin_group();
+        token::begin_group();
     }
     let segment = if unlogged { Some(NO_SEGMENT) } else { take_segment() };
     let Some(segment) = segment else {
@@ -193,7 +193,7 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
         parent_lane: process().lane,
     };
     // The parent of a child with memory of its own, and with memory of the lane's,
-    // waits without the turn: the child needs it.
+    // waits without the token: the child needs it.
     let waits = shares && flags & VFORK != 0 && !unlogged;
     let seen = if waits { gone_word(segment).load(Ordering::Acquire) } else { 0 };
     let waiting = if waits { VFORK } else { 0 };
@@ -210,7 +210,7 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     if shares {
         forced::expect(child);
         expect_sharer(segment);
-        patience::before_birth();
+        contention::before_birth();
     }
     // With no signal in between: nobody would make the child again of a parent that died of one
     // before this is logged.
@@ -257,7 +257,7 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     signals::set_real_mask(mask);
     // A signal that follows comes next in the log: then nobody waits.
     if waits && result > 0 && !log.follows {
-        turn::yield_while(&mut || {
+        token::yield_while(&mut || {
             kernel::futex_wait(gone_word(segment), seen, 100);
             gone_word(segment).load(Ordering::Acquire) == seen
         });
@@ -281,7 +281,7 @@ fn expect_sharer(segment: u64) {
     }
 }
 
-/// It was made: if it is killed before it has a turn, the supervisor finds that out.
+/// It was made: if it is killed before it has a token, the supervisor finds that out.
 fn name_sharer(segment: u64, pid: i32) {
     if segment != NO_SEGMENT && process().pid_space == 0 {
         let (unborn, maker) = (&session().unborn[segment as usize], -process().outer_pid);
@@ -345,7 +345,7 @@ fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 
     child.start = vfork_child as *const () as u64;
     child.signals.begin_thread(thread().signals.mask);
     child.signals.stack = thread().signals.stack;
-    child.pausing = crate::state::pausing::Pausing::default();
+    child.preemption = crate::state::preemption::Preemption::default();
     child.waiter = Default::default();
     child.fs_base = thread().fs_base;
     child.programs_gs = thread().programs_gs;
@@ -419,7 +419,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     thread().signals.forget_waiting();
     thread().clear_tid = if beginning.flags & CHILD_CLEARTID != 0 { beginning.child_tid } else { 0 };
     thread().robust_list = [0; 2];
-    crate::preemption::pause_timer::forget();
+    crate::preemption::preemption_timer::forget();
     if beginning.flags & VM == 0 {
         crate::address_space::page_tracker::begin_child();
         crate::address_space::shared_writes::begin_child();
@@ -457,9 +457,9 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     }
     lab::start(beginning.lab_slot);
     if beginning.shares {
-        turn::begin_process_in_group();
+        token::begin_process_in_group();
     } else {
-        turn::begin_process();
+        token::begin_process();
     }
     if own.replays() {
         // Else it would go on for ever, if it computes, where replay is killed.
@@ -469,7 +469,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
             report::diverge(&registers, word, u64::from(nr::__NR_clone), &[]);
         }
         feed(word, &registers);
-        crate::preemption::pause_point::arm_if_next();
+        crate::preemption::preemption_point::arm_if_next();
     } else {
         crate::checkpoint::observed_calls::begin();
         log_beginning(beginning);
@@ -531,9 +531,9 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
     }
     if let Some(lane) = child_lane
         && result > 0
-        // It is the scout's.
+        // It is the lead replica's.
         && !goes_alone
-        // Who shares memory with one that is wanted takes its turns, or may do so later; a
+        // Who shares memory with one that is wanted takes its tokens, or may do so later; a
         // child of vfork writes to its parent's memory.
         && (is_wanted(lane) || place[1] != 0 || flags & VM != 0 || may_join())
         // What a live process made is there, and goes its own way.
@@ -576,7 +576,7 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
     }
     let waits = place[1] != 0 && flags & VFORK != 0;
     if waits && result > 0 && word.flags() & events::SIGNAL_FOLLOWS == 0 {
-        turn::follow_yield();
+        token::follow_yield();
     }
     Done::Result(result)
 }
@@ -722,7 +722,7 @@ pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
     // A replay counts them through all images.
     lane().carried_events = process().log.events;
     lane().shares_root.store(u32::from(proc_dir::descriptor().is_some()), Ordering::Relaxed);
-    // Who waits for the turn may ask for it by a signal that the new image would die of.
+    // Who waits for the token may ask for it by a signal that the new image would die of.
     signals::hold_asking(true);
     // A signal that came until now would be lost with this image.
     let result = kernel::call_for_program(number, args);
@@ -885,7 +885,7 @@ pub fn leave_shared_memory() {
             thread().status = thread_status::ENDED;
             process().threads = 0;
         }
-        crate::scheduler::turn_end::leave_group();
+        crate::scheduler::token_end::leave_group();
     }
 }
 
@@ -897,10 +897,10 @@ pub fn exit_thread(registers: &Registers, args: &[u64; 6]) -> Done {
     exit(args[0] as i32)
 }
 
-/// Says that the lane's log is complete. From here on the supervisor may give the turn
+/// Says that the lane's log is complete. From here on the supervisor may release the token
 /// and the segment to others.
 pub fn end_lane() {
-    crate::scheduler::turn_end::end_log();
+    crate::scheduler::token_end::end_log();
     lane().state.store(lane_state::ENDED, Ordering::Release);
     session().doorbell.fetch_add(1, Ordering::Release);
     leave_memory(process().segment);

@@ -1,5 +1,5 @@
 //! Threads: their beginning, their end, and what the kernel would write behind
-//! the program's back at either, which the runtime does itself under the turn.
+//! the program's back at either, which the runtime does itself under the token.
 
 use core::sync::atomic::Ordering;
 
@@ -7,7 +7,7 @@ use events::{Kind, Tag};
 use lane_protocol::thread_identity;
 use linux_abi::{errno, general as nr};
 
-use crate::checkpoint::restore::{seats, standing};
+use crate::checkpoint::restore::{parked_threads, standing};
 use crate::checkpoint::take::{holding, quiesce};
 use crate::code::spin_sites;
 use crate::debugger::copies;
@@ -15,17 +15,17 @@ use crate::ground::assembly::{rv_clone_shared, rv_resume};
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
 use crate::log::call_event::{begin_call, feed, feed_with};
-use crate::preemption::{pause_point, pause_timer};
+use crate::preemption::{preemption_point, preemption_timer};
 use crate::process::processes::{CHILD_CLEARTID, CHILD_SETTID, CloneRequest, PARENT_SETTID, PIDFD, SETTLS};
 use crate::scheduler::kernel_threads::{CLONE, make_kernel_thread};
-use crate::scheduler::{encounters, forced, held_threads, turn};
+use crate::scheduler::{encounters, forced, held_threads, token};
 use crate::signals::robust_futexes::{clear_tid, release_robust_list};
 use crate::state::block::{
     Process, Thread, find_free_thread, index_of_process, known_threads, prepare_block, process,
     provide_thread, thread, thread_at, thread_status,
 };
 use crate::state::call_state::Done;
-use crate::state::{live, pausing, report, signal_state};
+use crate::state::{live, preemption, report, signal_state};
 use crate::{lab, signals};
 
 /// clone with CLONE_THREAD.
@@ -97,11 +97,11 @@ pub fn make_room(index: usize) -> bool {
     true
 }
 
-/// Makes the kernel's thread; the child waits for the turn.
+/// Makes the kernel's thread; the child waits for the token.
 /// Live: while the process does again what it did, the kernel's thread is the one
 /// with the id `wanted`, if it is there.
 fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pidfd: u64, wanted: i64) -> i64 {
-    turn::begin_sharing();
+    token::begin_sharing();
     spin_sites::begin_counting();
     let process = process();
     let mask = thread().signals.mask;
@@ -109,7 +109,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     block.start = begin as *const () as u64;
     block.born_at = process.log.position();
     block.signals.begin_thread(mask);
-    block.pausing = pausing::Pausing::default();
+    block.preemption = preemption::Preemption::default();
     block.waiter = Default::default();
     block.pending = 0;
     block.trapped = 0;
@@ -152,7 +152,7 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     if !process.replays() {
         forced::expect(identity);
     }
-    let result = match live::goes_again().then(|| seats::adopt(wanted as i32, block)) {
+    let result = match live::goes_again().then(|| parked_threads::adopt(wanted as i32, block)) {
         Some(true) => wanted,
         // SAFETY: the block is the child's alone, and its stack is unused.
         _ => unsafe {
@@ -192,7 +192,7 @@ unsafe extern "C" fn begin(block: *mut Thread) -> ! {
     // SAFETY: the parent prepared the block for us alone.
     let index = unsafe { (*block).index };
     crate::state::block::enter_block(index);
-    turn::begin_thread();
+    token::begin_thread();
     signals::use_own_stack();
     crate::code::interception::intercept();
     standing::begin_thread();
@@ -204,20 +204,20 @@ unsafe extern "C" fn begin(block: *mut Thread) -> ! {
     begin_here()
 }
 
-/// Waits for the turn, and enters the program behind the call that made the thread.
+/// Waits for the token, and enters the program behind the call that made the thread.
 pub fn begin_here() -> ! {
     let settid = thread().fault_info[2];
     let mut registers = thread().fault_registers;
     if process().replays() {
         thread().user_registers = &raw const thread().fault_registers as u64;
-        turn::wait_to_run();
-        turn::follow();
+        token::wait_to_run();
+        token::follow();
         let Some(word) = process().log.peek() else { report::log_ended() };
         if !word.is(Kind::Syscall) || process().log.body(0) != 0 {
             report::diverge(&registers, word, u64::from(nr::__NR_clone), &[]);
         }
         feed(word, &registers);
-        pause_point::arm_if_next();
+        preemption_point::arm_if_next();
     } else {
         holding::take();
         quiesce::park_if_wanted();
@@ -266,15 +266,15 @@ pub fn end(registers: &Registers, code: u64, begin: &dyn Fn()) -> ! {
     let ended_at = process.log.position();
     held_threads::let_all_go();
     if replaying {
-        turn::follow_at_end();
+        token::follow_at_end();
     } else {
         signals::pass_on();
-        pause_timer::delete();
+        preemption_timer::delete();
         // The list is done with; its memory may be gone before the kernel looks.
         kernel::call(nr::__NR_set_robust_list, [0, 24, 0, 0, 0, 0]);
         lab::end_thread();
         forced::forget(own.identity);
-        turn::give();
+        token::give();
     }
     leave(code, ended_at)
 }
@@ -287,7 +287,7 @@ pub fn end_in_replay() -> ! {
 
 /// `ended_at`: bytes of the log so far.
 fn leave(code: u64, ended_at: u64) -> ! {
-    seats::sit_down_at_end(ended_at);
+    parked_threads::sit_down_at_end(ended_at);
     copies::stay_if_first();
     loop {
         kernel::call(nr::__NR_exit, [code, 0, 0, 0, 0, 0]);
@@ -305,8 +305,8 @@ pub fn end_others() {
             continue;
         }
         if other.status == thread_status::LIVE {
-            other.turn_wake.fetch_add(1, Ordering::SeqCst);
-            kernel::futex_wake(&other.turn_wake);
+            other.token_wake.fetch_add(1, Ordering::SeqCst);
+            kernel::futex_wake(&other.token_wake);
         }
         // One that ended by itself may be on its last instructions.
         while other.alive.load(Ordering::Acquire) != 0 {

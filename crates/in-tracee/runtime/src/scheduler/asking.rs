@@ -1,4 +1,4 @@
-//! Asking a thread of ours for the turn, by a signal.
+//! Asking a thread of ours for the token, by a signal.
 
 use lane_protocol::ASKING;
 use linux_abi::general as nr;

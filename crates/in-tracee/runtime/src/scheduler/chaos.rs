@@ -1,4 +1,4 @@
-//! Chaos: where recording may choose (who gets the turn, for how long), it draws,
+//! Chaos: where recording may choose (who gets the token, for how long), it draws,
 //! so that rare interleavings happen.
 //!
 //! Invariant: only recording draws. What was chosen is in the log, and replay
@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ground::kernel;
-use crate::scheduler::pause_cost;
+use crate::scheduler::preemption_cost;
 use crate::state::block::{process, session, thread};
 
 /// The odd number nearest to 2^64 divided by the golden ratio: the step of
@@ -19,16 +19,16 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 /// another lane.
 static DRAWS: AtomicU64 = AtomicU64::new(0);
 
-/// Pauses by chance take half of the time at most, but for so much of it at once: short programs,
+/// Preemptions by chance take half of the time at most, but for so much of it at once: short programs,
 /// which hunts are for, have as many as chance wants.
 const FREE_NS: u64 = 500_000_000;
 /// When those so far are paid for (CLOCK_MONOTONIC).
 static PAID_NS: AtomicU64 = AtomicU64::new(0);
 /// What a single step costs, in nanoseconds, as was seen last. On virtual machines whose host looks
 /// at each, it is ten times what it is on others.
-static STEP_NS: AtomicU64 = AtomicU64::new(pause_cost::STEP_NS);
+static STEP_NS: AtomicU64 = AtomicU64::new(preemption_cost::STEP_NS);
 
-/// A pause by chance took so long.
+/// A preemption by chance took so long.
 pub fn pay(spent_ns: u64) {
     let now_ns = kernel::monotonic_ns();
     PAID_NS.store(PAID_NS.load(Ordering::Relaxed).max(now_ns) + spent_ns, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use linux_abi::general as nr;
 
 use crate::ground::kernel;
-use crate::scheduler::{chaos, own_turn, patience, starvation};
+use crate::scheduler::{chaos, contention, fairness, own_token};
 use crate::state::block::{process, session};
 
 /// How long one that was just made is waited for.
@@ -24,7 +24,7 @@ const SYNCHRONOUS: [u32; 7] =
 
 /// The segment of the process that was made last, plus one.
 static NEWBORN: AtomicU32 = AtomicU32::new(0);
-/// How often the turn had changed hands when a thread was made last, plus one; 0: none was.
+/// How often the token had changed hands when a thread was made last, plus one; 0: none was.
 static NEWBORN_THREAD: AtomicU32 = AtomicU32::new(0);
 /// The process has set a timer.
 static HAS_TIMER: AtomicBool = AtomicBool::new(false);
@@ -32,39 +32,39 @@ static HAS_TIMER: AtomicBool = AtomicBool::new(false);
 /// The process, in this segment, was made. Who made it may be over before it begins, and make no call until
 /// then: it often lets it go first, some steps on.
 pub fn note_birth(segment: u64) {
-    if !chaos::is_on() || own_turn::is_scheduled() {
+    if !chaos::is_on() || own_token::is_scheduled() {
         return;
     }
     NEWBORN.store(segment as u32 + 1, Ordering::Relaxed);
     if chaos::below(4) != 0 {
-        starvation::goes_aside_by_chance();
+        fairness::goes_aside_by_chance();
     }
 }
 
 /// A thread was made: the same.
 pub fn note_thread_birth() {
-    if !chaos::is_on() || own_turn::is_scheduled() {
+    if !chaos::is_on() || own_token::is_scheduled() {
         return;
     }
-    let changes = own_turn::my_turn().changes.load(Ordering::Relaxed);
+    let changes = own_token::my_token().changes.load(Ordering::Relaxed);
     NEWBORN_THREAD.store(changes.wrapping_add(1).max(1), Ordering::Relaxed);
     if chaos::below(2) == 0 {
-        starvation::goes_aside_by_chance();
+        fairness::goes_aside_by_chance();
     }
 }
 
-/// True while a process that was made here has yet to begin, or a thread: nobody waits for the turn yet, and
+/// True while a process that was made here has yet to begin, or a thread: nobody waits for the token yet, and
 /// nobody has had it since.
 pub fn is_birth_awaited() -> bool {
     let (segment, changes) = (NEWBORN.load(Ordering::Relaxed), NEWBORN_THREAD.load(Ordering::Relaxed));
     let is_unborn = |segment: u32| session().unborn[segment as usize - 1].load(Ordering::Relaxed) != 0;
-    let turn = own_turn::my_turn();
-    let is_turn_left =
-        || changes == turn.changes.load(Ordering::Relaxed).wrapping_add(1) && !turn.has_sleepers();
-    segment != 0 && is_unborn(segment) || changes != 0 && is_turn_left()
+    let token = own_token::my_token();
+    let is_token_left =
+        || changes == token.changes.load(Ordering::Relaxed).wrapping_add(1) && !token.has_sleepers();
+    segment != 0 && is_unborn(segment) || changes != 0 && is_token_left()
 }
 
-/// The turn is given: who was made here begins before it is taken back.
+/// The token is released: who was made here begins before it is taken back.
 pub fn await_birth() {
     let until_ns = kernel::monotonic_ns() + BIRTH_MAX_NS;
     while is_birth_awaited() && kernel::monotonic_ns() < until_ns {
@@ -94,10 +94,10 @@ pub fn signals_may_come() -> bool {
 /// The process, which is alone, stands between two instructions: others run until a signal comes, or for a
 /// time. True if one came that can be delivered here.
 pub fn await_signal(has_come: &dyn Fn() -> bool) -> bool {
-    let most_ns = if own_turn::is_scheduled() { FORCED_MAX_NS } else { patience::longest_away_ns() };
+    let most_ns = if own_token::is_scheduled() { FORCED_MAX_NS } else { contention::longest_away_ns() };
     let until_ns = kernel::monotonic_ns() + most_ns;
     // More of the same kind are lost behind the first, as where others have the processor.
-    let waits_for_more = !own_turn::is_scheduled() && chaos::below(2) == 0;
+    let waits_for_more = !own_token::is_scheduled() && chaos::below(2) == 0;
     loop {
         let now_ns = kernel::monotonic_ns();
         let is_over = has_come() && !waits_for_more || now_ns >= until_ns;
@@ -109,7 +109,7 @@ pub fn await_signal(has_come: &dyn Fn() -> bool) -> bool {
     }
 }
 
-/// True if the thread that was stopped aside has nobody to give the turn to.
+/// True if the thread that was stopped aside has nobody to release the token to.
 pub fn is_lone() -> bool {
-    !process().shares_turn || patience::is_alone()
+    !process().shares_token || contention::is_alone()
 }

@@ -1,32 +1,32 @@
 //! A recording whose schedule is given: threads are switched where they wait, and at places that are
 //! named, and nowhere else, so that few switches tell how a failure comes about.
 //!
-//! Who has the turn next does not depend on who comes first. A thread that wants it waits until all
-//! others want it too, or sleep in the kernel; then the one whose last turn is longest ago goes first.
-//! One that gave the turn where that was forced comes last: when all others wait for something else
+//! Who holds the token next does not depend on who comes first. A thread that wants it waits until all
+//! others want it too, or sleep in the kernel; then the one that has gone without the token longest goes first.
+//! One that released the token where that was forced comes last: when all others wait for something else
 //! (Musuvathi and Qadeer, Iterative context bounding for systematic testing of multithreaded programs,
 //! PLDI 2007, count preemptions so).
 //!
-//! A thread that waits for another one in a loop without calls would keep the turn for ever: it is
+//! A thread that waits for another one in a loop without calls would keep the token for ever: it is
 //! stopped after a while, as without a schedule.
 //!
 //! All processes that are made by fork(2) take part, whether or not they share memory: they may meet in a file.
 //!
-//! Deliberately absent: programs that are executed, which take the turn as usual; and where in the code a switch is
+//! Deliberately absent: programs that are executed, which acquire the token as usual; and where in the code a switch is
 //! forced (`preemption::sampled_places`).
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use lane_protocol::{ForcedPlace, ForcedSwitch, ScheduledThread, Turn, lane_of_identity};
+use lane_protocol::{ExecutionToken, ForcedPlace, ForcedSwitch, ScheduledThread, lane_of_identity};
 
 use crate::ground::kernel;
 use crate::ground::proc_files::{self, Path};
-use crate::scheduler::own_turn::{self, is_scheduled};
-use crate::scheduler::patience;
+use crate::scheduler::contention;
+use crate::scheduler::own_token::{self, is_scheduled};
 use crate::state::block::{process, session, thread, thread_status};
-use crate::state::turns::ForcedEntry;
+use crate::state::scheduling::ForcedEntry;
 
-/// Between two looks of a thread that wants the turn; longer where another one computes.
+/// Between two looks of a thread that wants the token; longer where another one computes.
 const LOOK_NS: u64 = 20_000;
 const LONG_LOOK_NS: u64 = 200_000;
 /// After so much processor time without a change one that computes is taken to wait in a loop. More than
@@ -34,9 +34,9 @@ const LONG_LOOK_NS: u64 = 200_000;
 const COMPUTES_NS: u64 = 200_000_000;
 /// Each time that this came true, half of it is enough the next time, down to this.
 const COMPUTES_NS_MIN: u64 = 5_000_000;
-/// Who was switched away comes back after so many turns of the others, though they do not all wait: they
+/// Who was switched away comes back after so many releases by the others, though they do not all wait: they
 /// may wait for it in a loop.
-const TURNS_AWAY_MAX: u32 = 400;
+const RELEASES_AWAY_MAX: u32 = 400;
 
 /// The switches that are forced, of all processes.
 pub fn switches() -> &'static [ForcedSwitch] {
@@ -49,16 +49,16 @@ pub fn is_own(switch: &ForcedSwitch) -> bool {
     switch.lane == process().lane && switch.thread == thread().index as u32
 }
 
-/// The calling thread is about to make a call: true if it is to give the turn before it.
+/// The calling thread is about to make a call: true if it is to release the token before it.
 pub fn is_due_at_call() -> bool {
-    let number = thread().turns.forced.calls.fetch_add(1, Ordering::Relaxed) + 1;
+    let number = thread().scheduling.forced.calls.fetch_add(1, Ordering::Relaxed) + 1;
     let is_it = |switch: &ForcedSwitch| {
         switch.place == ForcedPlace::Call as u32 && is_own(switch) && switch.ordinal == number
     };
     switches().iter().any(is_it)
 }
 
-/// A thread, of this process or of a new one, is about to be made: nobody has the turn before it has begun.
+/// A thread, of this process or of a new one, is about to be made: nobody holds the token before it has begun.
 pub fn expect(identity: u64) {
     if is_scheduled()
         && let Some(index) = entry_of(identity)
@@ -93,10 +93,10 @@ pub fn end_process() {
     }
 }
 
-/// The calling thread takes turns from here on.
+/// The calling thread shares the token from here on.
 pub fn begin() {
-    thread().turns.forced = ForcedEntry::default();
-    if is_scheduled() && process().shares_turn {
+    thread().scheduling.forced = ForcedEntry::default();
+    if is_scheduled() && process().shares_token {
         own_entry();
     }
 }
@@ -117,7 +117,7 @@ fn entry_of(identity: u64) -> Option<usize> {
 
 /// The calling thread's, with its id.
 fn own_entry() -> Option<&'static ScheduledThread> {
-    let (identity, own) = (thread().identity, &thread().turns.forced);
+    let (identity, own) = (thread().identity, &thread().scheduling.forced);
     let known = own.entry.load(Ordering::Relaxed).checked_sub(1).map(|index| index as usize);
     let known = known.filter(|&index| is_of(&session().scheduled[index], identity));
     let index = known.or_else(|| entry_of(identity))?;
@@ -129,16 +129,16 @@ fn own_entry() -> Option<&'static ScheduledThread> {
     Some(entry)
 }
 
-/// The calling thread gives the turn because that is forced.
+/// The calling thread releases the token because that is forced.
 pub fn go_away() {
-    let changes = own_turn::my_turn().changes.load(Ordering::Relaxed);
+    let changes = own_token::my_token().changes.load(Ordering::Relaxed);
     if let Some(own) = own_entry() {
         own.away_since.store(changes.wrapping_add(1).max(1), Ordering::SeqCst);
     }
 }
 
-/// The calling thread wants the turn: returns when it is the one to have it.
-pub fn wait_for_own_turn() {
+/// The calling thread wants the token: returns when it is the one to have it.
+pub fn wait_for_own_token() {
     if !is_scheduled() || thread().status != thread_status::LIVE {
         return;
     }
@@ -148,9 +148,9 @@ pub fn wait_for_own_turn() {
     while process().given_up.load(Ordering::Acquire) == 0
         && process().ending_others.load(Ordering::Acquire) == 0
     {
-        let turn = own_turn::my_turn();
-        if turn.running().is_some() {
-            computing.look(turn);
+        let token = own_token::my_token();
+        if token.running().is_some() {
+            computing.look(token);
             kernel::sleep_ns(LONG_LOOK_NS);
             continue;
         }
@@ -161,7 +161,7 @@ pub fn wait_for_own_turn() {
     }
 }
 
-/// The calling thread has the turn.
+/// The calling thread holds the token.
 pub fn note_taken(changes: u32) {
     if is_scheduled()
         && let Some(own) = own_entry()
@@ -181,12 +181,12 @@ fn others() -> impl Iterator<Item = &'static ScheduledThread> {
     })
 }
 
-/// True if no other thread that wants the turn comes before the calling one.
+/// True if no other thread that wants the token comes before the calling one.
 fn is_first() -> bool {
-    let changes = own_turn::my_turn().changes.load(Ordering::Relaxed);
+    let changes = own_token::my_token().changes.load(Ordering::Relaxed);
     let rank = |entry: &ScheduledThread| {
         let away_since = entry.away_since.load(Ordering::SeqCst);
-        let is_away = away_since != 0 && changes.wrapping_add(1).wrapping_sub(away_since) < TURNS_AWAY_MAX;
+        let is_away = away_since != 0 && changes.wrapping_add(1).wrapping_sub(away_since) < RELEASES_AWAY_MAX;
         (is_away, entry.had_at.load(Ordering::SeqCst), entry.identity.load(Ordering::SeqCst))
     };
     let Some(own) = own_entry().map(rank) else { return true };
@@ -198,7 +198,7 @@ fn is_first() -> bool {
     !others().any(comes_before)
 }
 
-/// True if the thread wants the turn, or sleeps in the kernel: it is not on the way here, and has begun.
+/// True if the thread wants the token, or sleeps in the kernel: it is not on the way here, and has begun.
 fn is_settled(entry: &ScheduledThread) -> bool {
     let tid = entry.tid.load(Ordering::SeqCst);
     entry.wants.load(Ordering::SeqCst) != 0 || tid != 0 && !matches!(state(tid), Some(b'R' | b'D'))
@@ -219,7 +219,7 @@ fn computes_ns() -> u64 {
     (COMPUTES_NS >> STOPPED.load(Ordering::Relaxed).min(31)).max(COMPUTES_NS_MIN)
 }
 
-/// How much the one that has the turn has computed in it, as another one sees it.
+/// How much the one that holds the token has computed in it, as another one sees it.
 struct Computing {
     changes: u32,
     since_ns: u64,
@@ -227,9 +227,9 @@ struct Computing {
 
 impl Computing {
     /// Stops it if that is too much.
-    fn look(&mut self, turn: &Turn) {
-        let changes = turn.changes.load(Ordering::Relaxed);
-        let [pid, tid] = [&turn.holder_pid, &turn.holder_tid].map(|id| id.load(Ordering::Relaxed));
+    fn look(&mut self, token: &ExecutionToken) {
+        let changes = token.changes.load(Ordering::Relaxed);
+        let [pid, tid] = [&token.holder_pid, &token.holder_tid].map(|id| id.load(Ordering::Relaxed));
         // A thread of another process has no clock that can be read here.
         let is_own = pid == process().pid;
         let had_ns = if is_own { kernel::thread_cpu_ns(tid) } else { kernel::process_cpu_ns(pid) };
@@ -239,7 +239,7 @@ impl Computing {
         } else if had_ns - self.since_ns > computes_ns() {
             self.since_ns = had_ns;
             STOPPED.fetch_add(1, Ordering::Relaxed);
-            patience::press_firmly(turn);
+            contention::preempt_hard(token);
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Threads that are traced, and held by their tracer: they get no turn. See `tracing`.
+//! Threads that are traced, and held by their tracer: they get no token. See `tracing`.
 
 use core::sync::atomic::Ordering;
 
 use crate::ground::{frame, kernel};
-use crate::scheduler::own_turn;
+use crate::scheduler::own_token;
 use crate::state::block::{known_threads, process, thread, thread_at};
 use crate::state::call_state::Traced;
 use crate::state::stacks::signal_stack;
@@ -29,10 +29,10 @@ fn stays_held() -> bool {
 /// Waits for a while, or until the thread is let go. It is not in the way of others.
 #[cold]
 pub fn wait_while_held() {
-    let turn = own_turn::my_turn();
-    if turn.take_reservation_back(thread().identity) {
-        turn.wake.fetch_add(1, Ordering::SeqCst);
-        kernel::futex_wake(&turn.wake);
+    let token = own_token::my_token();
+    if token.take_reservation_back(thread().identity) {
+        token.wake.fetch_add(1, Ordering::SeqCst);
+        kernel::futex_wake(&token.wake);
     }
     kernel::futex_wait(&thread().traced.held, 1, WAIT_MS);
 }
@@ -54,7 +54,7 @@ pub fn let_all_go() {
     }
 }
 
-/// Recording: the calling thread gives the turn at a pause, where its vector registers
+/// Recording: the calling thread releases the token at a preemption, where its vector registers
 /// count.
 pub fn note_vectors(stands: bool) {
     if process().in_group {

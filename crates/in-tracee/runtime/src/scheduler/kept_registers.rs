@@ -1,10 +1,10 @@
-//! What only the processor has of a thread that gives the turn.
+//! What only the processor has of a thread that releases the token.
 
 use crate::ground::{frame, kernel};
 use crate::state::block::{session, thread};
 use crate::state::stacks::signal_stack;
 
-/// The thread is about to give the turn: keeps what only the processor has.
+/// The thread is about to release the token: keeps what only the processor has.
 #[inline]
 pub fn note() {
     if session().live != 0 {

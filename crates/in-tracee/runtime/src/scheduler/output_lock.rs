@@ -4,7 +4,7 @@
 //!
 //! A lock that survives its holder: one that was killed, or sleeps in its write because
 //! nobody reads, loses it. One that waits for a processor keeps it, however long that
-//! takes: it may have written already. Who waits has not got the turn, which the holder
+//! takes: it may have written already. Who waits has not got the token, which the holder
 //! may need.
 
 use core::sync::atomic::Ordering;
@@ -13,23 +13,23 @@ use linux_abi::{errno, general as nr};
 
 use crate::ground::kernel;
 use crate::ground::proc_files::{self, Path};
-use crate::scheduler::turn;
+use crate::scheduler::token;
 use crate::state::block::{process, session, thread};
 use crate::state::writers;
 
 /// Looks at the lock before a thread goes to sleep: some microseconds, as long as most
 /// writes take.
-const LOOKS: u32 = 64;
+const SPINS: u32 = 64;
 const ROUND_NS: u64 = 2_000_000;
 /// Rounds in which the holder was seen asleep before it loses the lock: 0.1 s.
-const ROUNDS_ASLEEP: u32 = 50;
+const ITERATIONS_ASLEEP: u32 = 50;
 
 /// Waits until no other thread writes an output.
 #[inline]
 pub fn take() {
     let (lock, waiting) = (&session().output_writer, &session().output_waiters);
     let own = writers::writer(thread().tid as u32);
-    for _ in 0..LOOKS {
+    for _ in 0..SPINS {
         // Those who wait already come first.
         if waiting.load(Ordering::Relaxed) == 0
             && lock.compare_exchange(0, own, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -38,13 +38,13 @@ pub fn take() {
         }
         core::hint::spin_loop();
     }
-    let shares_turn = process().shares_turn;
-    if shares_turn {
-        turn::give();
+    let shares_token = process().shares_token;
+    if shares_token {
+        token::give();
     }
     wait(own);
-    if shares_turn {
-        turn::take_back();
+    if shares_token {
+        token::take_back();
     }
 }
 
@@ -66,14 +66,14 @@ fn wait(own: u32) {
     let (lock, waiting) = (&session().output_writer, &session().output_waiters);
     waiting.fetch_add(1, Ordering::SeqCst);
     let mut came_now = true;
-    let mut rounds_asleep = 0;
+    let mut iterations_asleep = 0;
     loop {
         let holder = lock.load(Ordering::SeqCst);
-        if (holder == 0 && !came_now) || rounds_asleep >= ROUNDS_ASLEEP {
+        if (holder == 0 && !came_now) || iterations_asleep >= ITERATIONS_ASLEEP {
             if lock.compare_exchange(holder, own, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
                 break;
             }
-            rounds_asleep = 0;
+            iterations_asleep = 0;
             continue;
         }
         let slept_ns = kernel::monotonic_ns();
@@ -81,15 +81,15 @@ fn wait(own: u32) {
         came_now = false;
         let is_over = kernel::monotonic_ns() - slept_ns >= ROUND_NS;
         if !is_over || lock.load(Ordering::SeqCst) != holder {
-            rounds_asleep = 0;
+            iterations_asleep = 0;
         } else if holder == 0 {
             // Those who were to come first are gone.
             waiting.store(1, Ordering::SeqCst);
         } else {
-            rounds_asleep = match state(holder) {
+            iterations_asleep = match state(holder) {
                 Some(b'R') => 0,
-                Some(_) => rounds_asleep + 1,
-                None => ROUNDS_ASLEEP,
+                Some(_) => iterations_asleep + 1,
+                None => ITERATIONS_ASLEEP,
             };
         }
     }

@@ -1,12 +1,12 @@
 //! Futexes of one address space (FUTEX_PRIVATE_FLAG), while several threads are recorded:
 //! who waits for which word is known here, and the kernel only puts threads to sleep.
 //!
-//! A thread that is woken can do nothing before it has the turn. So the kernel wakes it
-//! when the one that woke it gives the turn, or after a millisecond, and not before: a
+//! A thread that is woken can do nothing before it holds the token. So the kernel wakes it
+//! when the one that woke it releases the token, or after a millisecond, and not before: a
 //! mutex that goes to and fro costs one change of threads each time instead of three.
 //!
 //! Each waiter sleeps on a word of its own, in the call that it asked for: timeouts and
-//! signals are the kernel's affair, as ever. Queues are changed under the turn only.
+//! signals are the kernel's affair, as ever. Queues are changed under the token only.
 //! Deliberately absent: live sessions, in which calls are begun again after a way back;
 //! what the log says, which is the same as if the kernel had done it all; replay.
 
@@ -16,40 +16,40 @@ use lane_protocol::OLDEST;
 use linux_abi::{errno, general as nr};
 
 use crate::ground::{kernel, memory};
-use crate::scheduler::{chaos, own_turn, turn};
+use crate::scheduler::{chaos, own_token, token};
 use crate::state::block::{process, session, space, thread, thread_at};
 use crate::state::live;
-use crate::state::turns::{QUEUES, Waiter};
+use crate::state::scheduling::{QUEUES, Waiter};
 
 pub const PRIVATE: u32 = 0x80;
 const REALTIME: u32 = 0x100;
 const COMMAND_MASK: u32 = !(PRIVATE | REALTIME);
 const ANY: u32 = u32::MAX;
 
-/// How long the kernel's part of waking waits for the turn to be given.
+/// How long the kernel's part of waking waits for the token to be given.
 const LATER_NS: u64 = 1_000_000;
 
 /// How often a thread wakes and waits again for the same word until it is let in at once:
-/// one that unlocks and locks again would keep it out for ever, where it gives the turn
+/// one that unlocks and locks again would keep it out for ever, where it releases the token
 /// with the lock only.
-pub const IN_VAIN_MAX: u32 = 64;
+pub const FUTILE_WAKES_MAX: u32 = 64;
 /// So many times as often counts one with no other event in between. With others, too, it
 /// may have been in vain: a thread that another one stops by signals, to look at it, takes
 /// the signal before it looks at the lock.
-const IN_VAIN_SURELY: u32 = 4;
-/// So long after it first woke surely in vain it is let in, too: who takes the turn from it may
+const FUTILE_WAKES_SURELY: u32 = 4;
+/// So long after it first woke surely in vain it is let in, too: who acquires the token from it may
 /// compute for a slice each time.
 const IN_VAIN_NS: u64 = 4_000_000;
 
 /// A thread that waits is not in the kernel yet.
-const LOOKS: u32 = 1;
+const SPINS: u32 = 1;
 /// It is, or is about to be.
 const SLEEPS: u32 = 2;
 
 /// True if the process's private futexes are kept here.
 pub fn are_ours() -> bool {
     let process = process();
-    process.shares_turn
+    process.shares_token
         && !live::is_on()
         && !process.passes_through
         && session().detect_all == 0
@@ -66,13 +66,13 @@ pub fn perform(number: u64, args: &[u64; 6]) -> Option<i64> {
     result
 }
 
-/// Whoever woke in vain too often has the turn before the lock can be taken again.
+/// Whoever woke in vain too often holds the token before the lock can be taken again.
 #[cold]
 fn let_in() {
     let index = usize::from(core::mem::take(&mut thread().waiter.lets_in)) - 1;
-    (thread_at(index).waiter.in_vain, thread_at(index).waiter.in_vain_since_ns) = (0, 0);
-    if own_turn::my_turn().reserve(thread_at(index).identity, OLDEST) {
-        turn::yield_now();
+    (thread_at(index).waiter.futile_wakes, thread_at(index).waiter.futile_since_ns) = (0, 0);
+    if own_token::my_token().reserve(thread_at(index).identity, OLDEST) {
+        token::yield_now();
     }
 }
 
@@ -168,12 +168,12 @@ fn wait(args: &[u64; 6], word: u64, expected: u32, bits: u32) -> Option<i64> {
     }
     let own = &mut thread().waiter;
     let is_next_event = process().log.events == own.woke_at + 1;
-    own.count_in_vain(own.word == word, is_next_event);
+    own.count_futile_wakes(own.word == word, is_next_event);
     (own.word, own.bits) = (word, bits);
-    own.asleep.store(LOOKS, Ordering::SeqCst);
+    own.asleep.store(SPINS, Ordering::SeqCst);
     push(queue_of(word), thread().index);
     let result = sleep(args);
-    turn::take_back();
+    token::take_back();
     if process().given_up.load(Ordering::Acquire) != 0 {
         // The queues are nobody's any more; who waits is woken once, for no reason.
         return Some(0);
@@ -190,31 +190,31 @@ fn wait(args: &[u64; 6], word: u64, expected: u32, bits: u32) -> Option<i64> {
 
 impl Waiter {
     /// It waits: `again`, for the same word; `at_once`, with no other event since it woke.
-    fn count_in_vain(&mut self, again: bool, at_once: bool) {
+    fn count_futile_wakes(&mut self, again: bool, at_once: bool) {
         if !again || !at_once {
-            self.in_vain_since_ns = 0;
-            self.in_vain = if again { self.in_vain + 1 } else { 0 };
+            self.futile_since_ns = 0;
+            self.futile_wakes = if again { self.futile_wakes + 1 } else { 0 };
             return;
         }
-        self.in_vain += IN_VAIN_SURELY;
+        self.futile_wakes += FUTILE_WAKES_SURELY;
         let now_ns = kernel::monotonic_ns();
-        if self.in_vain_since_ns == 0 {
-            self.in_vain_since_ns = now_ns;
-        } else if now_ns >= self.in_vain_since_ns + IN_VAIN_NS {
-            self.in_vain = IN_VAIN_MAX;
+        if self.futile_since_ns == 0 {
+            self.futile_since_ns = now_ns;
+        } else if now_ns >= self.futile_since_ns + IN_VAIN_NS {
+            self.futile_wakes = FUTILE_WAKES_MAX;
         }
     }
 }
 
-/// Gives the turn and waits, as the program asked for. The result is the kernel's, or 0 if
+/// Gives the token and waits, as the program asked for. The result is the kernel's, or 0 if
 /// the thread was woken before it slept.
 fn sleep(args: &[u64; 6]) -> i64 {
     let own = thread();
-    let (asleep, looks) = (&own.waiter.asleep, &mut own.waiter.looks);
-    turn::give();
-    let comes = || asleep.load(Ordering::SeqCst) == 0 && own_turn::my_turn().is_open(own.identity);
-    if looks.see(&space().futexes.lookers, comes)
-        || asleep.compare_exchange(LOOKS, SLEEPS, Ordering::SeqCst, Ordering::SeqCst).is_err()
+    let (asleep, looks) = (&own.waiter.asleep, &mut own.waiter.spinning);
+    token::give();
+    let comes = || asleep.load(Ordering::SeqCst) == 0 && own_token::my_token().is_open(own.identity);
+    if looks.see(&space().futexes.spinners, comes)
+        || asleep.compare_exchange(SPINS, SLEEPS, Ordering::SeqCst, Ordering::SeqCst).is_err()
     {
         return 0;
     }
@@ -304,11 +304,11 @@ fn operate(word: u64, encoded: u32) -> Option<bool> {
     memory::write(word, &after).then_some(holds)
 }
 
-/// The thread is woken: by the kernel now, or when the turn is given.
+/// The thread is woken: by the kernel now, or when the token is released.
 fn wake_thread(index: usize) {
     let slept = thread_at(index).waiter.asleep.swap(0, Ordering::SeqCst) == SLEEPS;
-    let can_let_in = process().shares_turn && !process().in_parents_memory;
-    if can_let_in && thread_at(index).waiter.in_vain >= IN_VAIN_MAX {
+    let can_let_in = process().shares_token && !process().in_parents_memory;
+    if can_let_in && thread_at(index).waiter.futile_wakes >= FUTILE_WAKES_MAX {
         thread().waiter.lets_in = index as u16 + 1;
     }
     if slept && !wakes_later(index) {
@@ -317,7 +317,7 @@ fn wake_thread(index: usize) {
 }
 
 fn wakes_later(index: usize) -> bool {
-    if !process().shares_turn || process().in_parents_memory || chaos::is_on() {
+    if !process().shares_token || process().in_parents_memory || chaos::is_on() {
         return false;
     }
     let later = &thread().waiter.later;
@@ -328,7 +328,7 @@ fn wakes_later(index: usize) -> bool {
     // The timer's handler may have emptied it meanwhile.
     later.fetch_or((index as u64 + 1) << (16 * free), Ordering::SeqCst);
     // The program may compute from here on: then our timer gives the kernel its part.
-    if !thread().pausing.wake_in(LATER_NS) {
+    if !thread().preemption.wake_in(LATER_NS) {
         wake_all_of_later();
     }
     true
@@ -339,7 +339,7 @@ fn wake_now(index: usize) {
     kernel::call(nr::__NR_futex, [word, u64::from(nr::FUTEX_WAKE | PRIVATE), 1, 0, 0, 0]);
 }
 
-/// The turn is given, or the time is over: those that were woken meanwhile learn of it.
+/// The token is released, or the time is over: those that were woken meanwhile learn of it.
 #[inline]
 pub fn wake_those_of_later() {
     if thread().waiter.later.load(Ordering::Relaxed) != 0 {

@@ -7,7 +7,7 @@ use lane_protocol::{SharedFile, shared_state};
 
 use crate::address_space::known_shared_files::is;
 use crate::address_space::outsiders;
-use crate::scheduler::turn;
+use crate::scheduler::token;
 use crate::state::block::{process, session};
 
 /// Recording: the process is about to map a file shared. True if the session has
@@ -20,7 +20,7 @@ pub fn enter(identity: [u64; 2], writable: bool) -> bool {
                 shared_state::FREE if !writable => return false,
                 shared_state::FREE => {
                     // Before the claim, which nobody gives back for who is killed.
-                    turn::begin_group();
+                    token::begin_group();
                     let claimed = file.state.compare_exchange(
                         shared_state::FREE,
                         shared_state::CLAIMED,
@@ -33,7 +33,7 @@ pub fn enter(identity: [u64; 2], writable: bool) -> bool {
                     }
                 }
                 shared_state::READY if is(file, identity) => {
-                    turn::join(file.turn.load(Ordering::Relaxed));
+                    token::join(file.token.load(Ordering::Relaxed));
                     return true;
                 }
                 shared_state::READY => break,
@@ -42,15 +42,15 @@ pub fn enter(identity: [u64; 2], writable: bool) -> bool {
         }
     }
     // The table is full: what is shared from here on is logged as it is mapped, and
-    // its users have one turn, the first file's.
-    turn::join(session().shared_files[0].turn.load(Ordering::Relaxed));
+    // its users have one token, the first file's.
+    token::join(session().shared_files[0].token.load(Ordering::Relaxed));
     true
 }
 
 fn publish(file: &SharedFile, identity: [u64; 2]) {
     file.device.store(identity[0], Ordering::Relaxed);
     file.inode.store(identity[1], Ordering::Relaxed);
-    file.turn.store(process().turn, Ordering::Relaxed);
+    file.token.store(process().token, Ordering::Relaxed);
     file.state.store(shared_state::READY, Ordering::Release);
     outsiders::note_stored(identity);
 }

@@ -10,7 +10,7 @@
 //! All processes of a recording have the same strategy.
 
 use crate::ground::owned::Owned;
-use crate::scheduler::{chaos, own_turn};
+use crate::scheduler::{chaos, own_token};
 
 /// A choice of chance: one time in so many; 0: never.
 #[derive(Clone, Copy, Default)]
@@ -32,7 +32,7 @@ pub struct Strategy {
     pub preemptions: u32,
     /// Visits of a place that are let pass before one is not: fewer than two to this.
     pub visits_doublings: u64,
-    /// At boundaries: others have the turn; for long; some steps on.
+    /// At boundaries: others hold the token; for long; some steps on.
     pub yields: OneIn,
     pub stays_away: OneIn,
     pub goes_aside: OneIn,
@@ -90,7 +90,7 @@ const SCHEDULED: Strategy = Strategy {
 };
 
 fn draw() -> Strategy {
-    if own_turn::is_scheduled() {
+    if own_token::is_scheduled() {
         return SCHEDULED;
     }
     let mut drawn = 0;

@@ -1,6 +1,6 @@
 //! Replay of processes that share memory: they run in the order of their tickets.
 //!
-//! Deliberately absent: who gets which ticket (the recording's, see `turn`).
+//! Deliberately absent: who gets which ticket (the recording's, see `token`).
 
 use core::sync::atomic::Ordering;
 
@@ -10,9 +10,9 @@ use linux_abi::errno;
 use crate::address_space::shared_writes;
 use crate::code::spin_sites;
 use crate::ground::{kernel, notices};
-use crate::scheduler::own_turn;
+use crate::scheduler::own_token;
 use crate::state::block::{known_threads, lane, process, session, thread, thread_at};
-use crate::state::turns::Due;
+use crate::state::scheduling::Due;
 use crate::state::{group_replay, report};
 
 /// While no ticket is handed on, those who wait say so as often.
@@ -20,17 +20,17 @@ const STALL_NS: u64 = 100_000_000;
 
 /// The calling thread ends, and this one is the next to run, with a ticket: it waits for that
 /// by itself. Others may have to see this one gone before they come to the ticket.
-pub fn leave_to(next: u32, turn: u32, ticket: u64) {
+pub fn leave_to(next: u32, token: u32, ticket: u64) {
     if (next as usize) < known_threads() {
-        thread_at(next as usize).turns.due = Due { turn, ticket_and_one: ticket + 1 };
+        thread_at(next as usize).scheduling.due = Due { token, ticket_and_one: ticket + 1 };
     }
 }
 
 /// The calling thread is the next to run.
 pub fn wait_if_due() {
-    let due = core::mem::take(&mut thread().turns.due);
+    let due = core::mem::take(&mut thread().scheduling.due);
     if let Some(ticket) = due.ticket_and_one.checked_sub(1) {
-        wait_for(due.turn, ticket);
+        wait_for(due.token, ticket);
     }
 }
 
@@ -40,35 +40,35 @@ pub fn wait_for(number: u32, ticket: u64) {
     let is_first = ticket == 0;
     if group_replay::is_without_others() {
         let process = process();
-        (process.turn, process.in_group, process.ticket) = (number, true, ticket);
+        (process.token, process.in_group, process.ticket) = (number, true, ticket);
         if is_first {
             spin_sites::begin_counting();
         } else {
-            notices::turn_is_back();
+            notices::token_is_back();
         }
         return;
     }
     leave();
     let ticket = ticket_in_place(number, ticket);
     let process = process();
-    process.turn = number;
+    process.token = number;
     process.in_group = true;
     process.met_others |= !is_first;
     if is_first {
         spin_sites::begin_counting();
     }
-    let turn = own_turn::my_turn();
+    let token = own_token::my_token();
     let lane = lane();
     // Who looks from outside compares the two.
-    lane.turn.store(number + 1, Ordering::SeqCst);
+    lane.token.store(number + 1, Ordering::SeqCst);
     lane.waits_for_ticket.store(ticket + 1, Ordering::SeqCst);
-    let has_come = || turn.ticket.load(Ordering::SeqCst) >= ticket;
+    let has_come = || token.ticket.load(Ordering::SeqCst) >= ticket;
     while !is_first && !has_come() {
-        if turn.is_near(ticket) && thread().turns.looks.see_soon(has_come) {
+        if token.is_near(ticket) && thread().scheduling.spinning.see_soon(has_come) {
             break;
         }
-        let seen = turn.prepare_ticket_sleep(ticket);
-        let at = turn.ticket.load(Ordering::SeqCst);
+        let seen = token.prepare_ticket_sleep(ticket);
+        let at = token.ticket.load(Ordering::SeqCst);
         let mut result = 0;
         if at < ticket {
             if session().stop.load(Ordering::Relaxed) != 0 {
@@ -76,11 +76,11 @@ pub fn wait_for(number: u32, ticket: u64) {
                 report::log_ended();
             }
             let until_ns = kernel::monotonic_ns() + STALL_NS;
-            result = kernel::futex_wait_until(turn.ticket_wake(ticket), seen, until_ns, ticket_bit(ticket));
+            result = kernel::futex_wait_until(token.ticket_wake(ticket), seen, until_ns, ticket_bit(ticket));
         }
-        turn.end_ticket_sleep(ticket);
+        token.end_ticket_sleep(ticket);
         // Hundreds may wait while others go on: of those none has to say so.
-        if result == -i64::from(errno::ETIMEDOUT) && turn.ticket.load(Ordering::SeqCst) == at {
+        if result == -i64::from(errno::ETIMEDOUT) && token.ticket.load(Ordering::SeqCst) == at {
             session().doorbell.fetch_add(1, Ordering::Release);
             kernel::futex_wake(&session().doorbell);
         }
@@ -88,7 +88,7 @@ pub fn wait_for(number: u32, ticket: u64) {
     lane.waits_for_ticket.store(0, Ordering::SeqCst);
     hold(ticket);
     if !is_first {
-        notices::turn_is_back();
+        notices::token_is_back();
     }
 }
 
@@ -98,7 +98,7 @@ pub fn hold(ticket: u64) {
     process.has_ticket = true;
     process.ticket = ticket;
     lane.ticket.store(ticket, Ordering::SeqCst);
-    lane.turn.store(process.turn + 1, Ordering::SeqCst);
+    lane.token.store(process.token + 1, Ordering::SeqCst);
     lane.has_ticket.store(1, Ordering::SeqCst);
 }
 
@@ -110,11 +110,11 @@ pub fn leave() {
     }
     shared_writes::tell();
     process.has_ticket = false;
-    let turn = own_turn::my_turn();
-    turn.end_ticket(process.ticket);
+    let token = own_token::my_token();
+    token.end_ticket(process.ticket);
     // The next but some is to be looking when it is due.
     for next in [process.ticket + 1, process.ticket + TICKETS_NEAR] {
-        if let Some(wake) = turn.call_ticket(next) {
+        if let Some(wake) = token.call_ticket(next) {
             kernel::futex_wake_bits(wake, ticket_bit(next));
         }
     }

@@ -1,5 +1,5 @@
 //! The end of a process whose memory others have: what the kernel does there (robust futexes,
-//! get_robust_list(2); CLONE_CHILD_CLEARTID, set_tid_address(2)) is done before, with the turn,
+//! get_robust_list(2); CLONE_CHILD_CLEARTID, set_tid_address(2)) is done before, with the token,
 //! where it can be logged.
 
 use core::sync::atomic::Ordering;

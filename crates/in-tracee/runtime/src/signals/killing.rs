@@ -15,7 +15,7 @@ use linux_abi::{errno, general as nr};
 
 use crate::ground::kernel;
 use crate::ground::proc_files::{self, Path};
-use crate::scheduler::{output_lock, turn};
+use crate::scheduler::{output_lock, token};
 use crate::signals::{self, stopping};
 use crate::state::block::{process, session, thread};
 use crate::state::live;
@@ -25,7 +25,7 @@ use crate::state::signal_state::Info;
 
 /// Code of the signal that asks a process to die as of SIGKILL.
 pub const DIE: i32 = -81;
-/// How long those who were asked have for it: those who compute are to be paused first.
+/// How long those who were asked have for it: those who compute are to be preempted first.
 const DEATH_NS: u64 = 100_000_000;
 const POLLIN: u64 = 1;
 /// Looks at a process that was killed, at most, a millisecond each: one that ends slowly has long
@@ -167,14 +167,14 @@ impl Asked {
         self.total = self.count;
     }
 
-    /// Waits until they are dead. They may need the turn for it.
+    /// Waits until they are dead. They may need the token for it.
     fn wait(&mut self) {
         if self.count == 0 {
             return;
         }
-        let gives_turn = process().shares_turn && !thread().keeps_turn;
-        if gives_turn {
-            turn::give();
+        let releases_token = process().shares_token && !thread().keeps_token;
+        if releases_token {
+            token::give();
         }
         let until_ns = kernel::monotonic_ns() + DEATH_NS;
         while self.count > 0 && kernel::monotonic_ns() < until_ns {
@@ -184,8 +184,8 @@ impl Asked {
         for polled in &self.polled[..self.count] {
             close(*polled as u32);
         }
-        if gives_turn {
-            turn::take_back();
+        if releases_token {
+            token::take_back();
         }
     }
 

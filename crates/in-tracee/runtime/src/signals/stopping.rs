@@ -1,9 +1,9 @@
 //! Stopping another process of one's lane. Until the kernel has stopped all of
-//! its threads, one of them could take the turn, be stopped with it, and hold up whoever
-//! is to continue it. So the sender keeps the turn until they stand. Of one that is killed
+//! its threads, one of them could acquire the token, be stopped with it, and hold up whoever
+//! is to continue it. So the sender keeps the token until they stand. Of one that is killed
 //! where it is (see `killing`) the kernel marks the robust futexes, which the sender then logs.
 //!
-//! Deliberately absent: stops that come from outside of the lane. The turn of who is
+//! Deliberately absent: stops that come from outside of the lane. The token of who is
 //! stopped so waits for who continues it.
 
 use events::{Kind, Tag};
@@ -19,7 +19,7 @@ const SIGKILL: u64 = 9;
 const SIGSTOP: u64 = 19;
 const SIGTTOU: u64 = 22;
 /// Looks at the threads, at most, a millisecond apart.
-const LOOKS: u32 = 2000;
+const SPINS: u32 = 2000;
 /// The same where the signal may be ignored after all: by an orphaned group of
 /// processes (setpgid(2)).
 const LOOKS_UNSURE: u32 = 100;
@@ -52,7 +52,7 @@ pub fn stops_itself(number: u64, args: &[u64; 6]) -> bool {
     own && process().in_group && matches!(signal, SIGSTOP..=SIGTTOU)
 }
 
-/// A call was made with the turn, and is not logged yet: if it kills a process, or tells that one
+/// A call was made with the token, and is not logged yet: if it kills a process, or tells that one
 /// was killed, logs what the kernel did to the robust futexes that they share. The program behind
 /// the call sees them so.
 #[inline]
@@ -119,7 +119,7 @@ fn log_dead_owners(pid: i32) {
     log.end();
 }
 
-/// A call was made with the turn: if it stops a process, waits until that stands.
+/// A call was made with the token: if it stops a process, waits until that stands.
 #[inline]
 pub fn finish(number: u64, args: &[u64; 6], result: i64) {
     if process().in_group
@@ -135,7 +135,7 @@ fn wait_for(pid: i32, signal: u64) {
     if signal != SIGSTOP && takes_otherwise(pid, signal) {
         return;
     }
-    wait_until(pid, if signal == SIGSTOP { LOOKS } else { LOOKS_UNSURE });
+    wait_until(pid, if signal == SIGSTOP { SPINS } else { LOOKS_UNSURE });
 }
 
 /// Waits until every thread of the process stands.

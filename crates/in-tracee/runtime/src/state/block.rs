@@ -55,7 +55,7 @@ pub struct Thread {
     pub programs_gs: u64,
     /// Not zero: a signal is to be delivered before the next call is begun.
     pub pending: u32,
-    /// Not zero: the call came through a trap, not through an island.
+    /// Not zero: the call came through a trap, not through a trampoline.
     pub trapped: u32,
     pub filters: crate::state::call_state::ThreadFilters,
     /// Not zero: the program's next single-step trap is not its own.
@@ -74,17 +74,17 @@ pub struct Thread {
     pub status: u32,
     /// Not zero until the kernel's thread is gone (CLONE_CHILD_CLEARTID).
     pub alive: AtomicU32,
-    /// Replay: counts how often the thread got the turn; a futex word.
-    pub turn_wake: AtomicU32,
-    /// What the thread is in the lane's turn.
+    /// Replay: counts how often the thread got the token; a futex word.
+    pub token_wake: AtomicU32,
+    /// What the thread is in the lane's token.
     pub identity: u64,
     /// Not zero: the thread's buffer for results is mapped.
     pub bounce_mapped: u32,
-    /// Another thread asked for the turn while this one computes.
+    /// Another thread asked for the token while this one computes.
     pub is_asked: bool,
-    /// It gave the turn at a pause.
+    /// It released the token at a preemption.
     pub yielded: bool,
-    pub vain: crate::state::turns::Vain,
+    pub futile: crate::state::scheduling::FutileWaits,
     /// The time stamp counter traps in this thread.
     pub time_traps: bool,
     /// The program wants a fault where it reads the counter (PR_SET_TSC).
@@ -92,7 +92,7 @@ pub struct Thread {
     /// Recording ended, and it goes on without us.
     pub has_left: bool,
     /// Live: the call at hand changes a file, and does not wait for anybody.
-    pub keeps_turn: bool,
+    pub keeps_token: bool,
     /// It stands until it is told to go on, or to leave its stack.
     pub parked: bool,
     /// Where in the log it was made: a checkpoint from before that does not have it.
@@ -100,11 +100,11 @@ pub struct Thread {
     /// Number of the call at hand, for beginning it again.
     pub call_number: u64,
     pub direct: crate::state::call_state::Direct,
-    /// How it goes on where it stands, while another thread has the turn.
+    /// How it goes on where it stands, while another thread holds the token.
     pub standing: crate::state::signal_state::Standing,
     /// Where the registers are with which it does.
     pub registers_at: u64,
-    /// Its fs base as it was last set, or (live) when it gave the turn.
+    /// Its fs base as it was last set, or (live) when it released the token.
     pub fs_base: u64,
     /// Where a new thread begins inside the runtime.
     pub start: u64,
@@ -116,14 +116,14 @@ pub struct Thread {
     pub rseq: [u64; 3],
     /// Replay: where the program's registers are while the runtime has the thread.
     pub user_registers: u64,
-    /// Under the debugger: what it leaves to the kernel while it waits for its turn.
+    /// Under the debugger: what it leaves to the kernel while it waits for its token.
     pub waiting: crate::state::signal_state::KernelPart,
     pub signals: Signals,
-    pub pausing: crate::state::pausing::Pausing,
-    pub waiter: crate::state::turns::Waiter,
+    pub preemption: crate::state::preemption::Preemption,
+    pub waiter: crate::state::scheduling::Waiter,
     pub traced: crate::state::call_state::Traced,
     pub processors: crate::state::patched_code::Processors,
-    pub turns: crate::state::turns::Turns,
+    pub scheduling: crate::state::scheduling::Scheduling,
     /// Registers of the program at a fault, for `entry::traps::on_fault`.
     pub fault_registers: Registers,
     pub fault_signal: u32,
@@ -151,24 +151,24 @@ pub struct Process {
     pub copied: bool,
     /// Replay: other processes were made that may have its memory.
     pub made_others: bool,
-    /// Replay: other processes take the turns of its group, or did. They are there once.
+    /// Replay: other processes take the tokens of its group, or did. They are there once.
     pub met_others: bool,
-    /// Others may run the program's code: the turn counts.
-    pub shares_turn: bool,
-    /// Other processes have the same turn.
+    /// Others may run the program's code: the token counts.
+    pub shares_token: bool,
+    /// Other processes have the same token.
     pub in_group: bool,
     /// One of those that it descends from shared memory with others then.
     pub near_group: bool,
-    /// Recording: the turn that is waited for is another than before.
+    /// Recording: the token that is waited for is another than before.
     pub joins: bool,
-    /// Replay: it holds a ticket of the turn.
+    /// Replay: it holds a ticket of the token.
     pub has_ticket: bool,
     /// Threads that the process has.
     pub threads: u32,
     /// The thread that the log's next event is of.
     pub logged_thread: u32,
-    /// Which of the session's turns is the lane's.
-    pub turn: u32,
+    /// Which of the session's tokens is the lane's.
+    pub token: u32,
     /// It runs in the memory of its parent, which waits.
     pub in_parents_memory: bool,
     /// A child of vfork asked to be traced: it leaves the recording where it executes a program.
@@ -185,9 +185,9 @@ pub struct Process {
     pub given_up: AtomicU32,
     /// Replay: all other threads have to end.
     pub ending_others: AtomicU32,
-    /// Recording: the log is complete: no other thread takes the turn any more.
+    /// Recording: the log is complete: no other thread acquires the token any more.
     pub log_ends: AtomicU32,
-    /// Recording: threads that are about to take the turn.
+    /// Recording: threads that are about to acquire the token.
     pub taking: AtomicU32,
     /// Memory is checksummed every so many events; 0: never.
     pub check_every: u64,
@@ -227,7 +227,7 @@ pub struct Process {
     own_actions: Actions,
     /// Block of the process whose actions are ours, too (CLONE_SIGHAND).
     pub actions_of: usize,
-    pub probe: crate::state::pausing::Probe,
+    pub replay_trap: crate::state::preemption::ReplayTrap,
     pub spins: crate::state::call_state::Spins,
     pub packet_rings: crate::state::outside_memory::PacketRings,
 }
@@ -396,7 +396,7 @@ pub fn forget_other_threads() {
         let other = thread_at(index);
         other.status = thread_status::FREE;
         other.alive.store(0, Ordering::Relaxed);
-        other.pausing = crate::state::pausing::Pausing::default();
+        other.preemption = crate::state::preemption::Preemption::default();
         other.waiter = Default::default();
     }
     thread().traced = Default::default();
@@ -460,7 +460,7 @@ pub fn prepare_block(index: usize, process_index: usize) -> &'static mut Thread 
     block.status = thread_status::LIVE;
     block.process = process_at(process_index) as *mut Process as u64;
     (block.traced, block.filters, block.has_left) = Default::default();
-    (block.processors.calls_left, block.turns) = Default::default();
+    (block.processors.calls_left, block.scheduling) = Default::default();
     block.programs_gs = 0;
     block
 }

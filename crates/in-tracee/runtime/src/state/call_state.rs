@@ -92,11 +92,11 @@ pub struct Spins {
 pub struct Traced {
     /// The thread that traces it, as index plus one; 0: none.
     pub by: AtomicU32,
-    /// Not zero: it gets no turn; a futex word.
+    /// Not zero: it gets no token; a futex word.
     pub held: AtomicU32,
     /// It has stopped, and nobody waited for it yet.
     pub unreported: bool,
-    /// Its vector registers are on its signal stack: it stands at a pause.
+    /// Its vector registers are on its signal stack: it stands at a preemption.
     pub has_vectors: bool,
 }
 

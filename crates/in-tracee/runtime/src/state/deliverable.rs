@@ -5,7 +5,7 @@ use lane_protocol::Mode;
 use crate::state::block::{process, session, thread};
 use crate::state::signal_numbers::{DEFAULT, HARMLESS, IGNORE, SIGBUS, SIGFPE, SIGILL, SIGSEGV, bit};
 
-/// True for a signal that ends the process by default, and waits for a call or a pause to do so as
+/// True for a signal that ends the process by default, and waits for a call or a preemption to do so as
 /// one with a handler does: replay ends there too, and what the process wrote until then others
 /// may see.
 pub fn waits(signal: u32) -> bool {

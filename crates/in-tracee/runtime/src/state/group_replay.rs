@@ -10,7 +10,7 @@ pub fn are_wanted() -> bool {
 }
 
 /// True for the process that is debugged and goes with the others.
-pub fn is_scout() -> bool {
+pub fn is_lead() -> bool {
     process().has_agent() && !process().copied && are_wanted()
 }
 

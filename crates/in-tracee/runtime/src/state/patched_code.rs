@@ -28,7 +28,7 @@ pub struct Sites {
     pub jumps_taken: u32,
     /// More traps before the next is planted, as a power of two.
     pub jumps_later: u32,
-    pub islands: Islands,
+    pub trampolines: Trampolines,
     /// Hash table: place in `table` plus one; 0: free.
     pub places: [u16; SLOTS],
     /// Dense, so that a process that knows few sites touches few pages.
@@ -36,21 +36,21 @@ pub struct Sites {
     pub maps: [CodeMap; MAPS],
 }
 
-/// The islands of an address space.
+/// The trampolines of an address space.
 #[repr(C)]
-pub struct Islands {
+pub struct Trampolines {
     pub count: usize,
-    pub list: [Island; ISLANDS],
+    pub list: [Trampoline; TRAMPOLINES],
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Island {
+pub struct Trampoline {
     pub start: u64,
     pub used: u64,
 }
 
-pub const ISLANDS: usize = 32;
+pub const TRAMPOLINES: usize = 32;
 
 /// Slots of the hash table: a power of two, with room to spare.
 pub const SLOTS: usize = 4096;
@@ -60,11 +60,11 @@ pub const SLOTS: usize = 4096;
 #[derive(Clone, Copy)]
 pub struct Site {
     pub address: u64,
-    /// Where the island goes on behind the call, or where a branch does that is not taken; 0: behind the
+    /// Where the trampoline goes on behind the call, or where a branch does that is not taken; 0: behind the
     /// site itself.
     pub resume: u64,
-    /// The island of a site that is rewritten, or was; 0: none.
-    pub island: u64,
+    /// The trampoline of a site that is rewritten, or was; 0: none.
+    pub trampoline: u64,
     pub hits: u32,
     pub state: SiteState,
     /// One where threads wait that nothing but a trap can replace.
@@ -92,8 +92,8 @@ pub enum SiteState {
     Hopeless = 3,
     /// The instruction was replaced by ud2 (time and randomness).
     Stopped = 4,
-    /// The jump was taken away for a pause; the island is there.
-    Uncovered = 5,
+    /// The jump was taken away for a preemption; the trampoline is there.
+    Restored = 5,
 }
 
 /// Sites that an address space can have. stress-ng has 1,200 that read time or randomness.
@@ -125,21 +125,21 @@ pub struct Clocks {
 
 /// What an address space is kept from executing.
 #[repr(C)]
-pub struct Withheld {
+pub struct NonExecutable {
     pub count: usize,
-    pub ranges: [WithheldRange; WITHHELD_RANGES],
+    pub ranges: [NonExecutableRange; NON_EXECUTABLE_RANGES],
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct WithheldRange {
+pub struct NonExecutableRange {
     pub start: u64,
     pub end: u64,
     /// What the program wants it to be.
     pub protection: u32,
 }
 
-pub const WITHHELD_RANGES: usize = 64;
+pub const NON_EXECUTABLE_RANGES: usize = 64;
 
 /// Where the jumps are.
 #[repr(C)]

@@ -55,14 +55,14 @@ pub type Info = [u64; 16];
 /// Most signals that wait at once: the kernel holds the rest.
 pub const QUEUE: usize = 64;
 
-/// What the process has seen of the session's untold deaths.
+/// What the process has seen of the session's unlogged deaths.
 #[repr(C)]
 #[derive(Default)]
 pub struct DeathsSeen {
     pub deaths: u32,
 }
 
-/// What only the kernel and the processor have of a thread that waits for its turn.
+/// What only the kernel and the processor have of a thread that waits for its token.
 #[repr(C)]
 pub struct KernelPart {
     /// Where its stack ends; 0: it does not wait.
@@ -74,7 +74,7 @@ pub struct KernelPart {
     pub to_stack: u64,
 }
 
-/// What a thread is about to do once it has the turn.
+/// What a thread is about to do once it holds the token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Standing {
@@ -82,8 +82,8 @@ pub enum Standing {
     Beginning = 0,
     /// Make the call in its registers.
     Call = 1,
-    /// Go on from a pause that was logged.
-    Pause = 2,
+    /// Go on from a preemption that was logged.
+    Preemption = 2,
     /// Execute the instruction at hand again: it faulted.
     Fault = 3,
     /// Go on where the thread stood when the session came to its process.

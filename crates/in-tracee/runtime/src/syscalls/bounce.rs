@@ -1,5 +1,5 @@
-//! Where the kernel writes while another thread has the turn: a buffer of the
-//! runtime's, copied to the program's memory when the turn is back. Otherwise the
+//! Where the kernel writes while another thread holds the token: a buffer of the
+//! runtime's, copied to the program's memory when the token is back. Otherwise the
 //! kernel would race with the program, and replay could not follow.
 
 use lane_protocol::{BOUNCE_BYTES, BOUNCE_START};

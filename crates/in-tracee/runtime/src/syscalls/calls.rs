@@ -1,4 +1,4 @@
-//! Calls on the program's behalf, with the turn or without.
+//! Calls on the program's behalf, with the token or without.
 
 use events::{Kind, Tag};
 use linux_abi::{errno, general as nr};
@@ -9,7 +9,7 @@ use crate::ground::kernel::{self, ABORTED};
 use crate::ground::memory;
 use crate::lab;
 use crate::scheduler::short_calls::returns_at_once;
-use crate::scheduler::{own_turn, patience, private_futexes, turn};
+use crate::scheduler::{contention, own_token, private_futexes, token};
 use crate::signals::{self, stopping};
 use crate::state::block::{process, thread, used_processes};
 use crate::state::{call_state, in_lab};
@@ -29,7 +29,7 @@ pub static BLOCKS: [bool; syscall_model::NR_MAX + 1] = {
 };
 
 /// Makes a call as the kernel shall see it (`real`), which the program made with
-/// `args`. If it may sleep and others could run, they have the turn meanwhile.
+/// `args`. If it may sleep and others could run, they hold the token meanwhile.
 #[inline]
 pub fn make(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks: bool) -> i64 {
     if in_lab::is_on() {
@@ -46,34 +46,34 @@ pub fn make(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks
     {
         return result;
     }
-    if !process().shares_turn {
+    if !process().shares_token {
         return kernel::call_for_program(number, real);
     }
     let result = make_among_others(number, args, real, model, blocks);
-    patience::note_result(number, args, result);
+    contention::note_result(number, args, result);
     result
 }
 
 fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks: bool) -> i64 {
     if number == u64::from(nr::__NR_sched_yield) {
-        return patience::yield_processor();
+        return contention::yield_processor();
     }
     if let Some(result) = private_futexes::perform(number, real).or_else(|| tracing::wait(number, args)) {
         return result;
     }
-    if !gives_turn(number, args, blocks || stopping::stops_itself(number, args)) {
+    if !releases_token(number, args, blocks || stopping::stops_itself(number, args)) {
         let result = kernel::call_for_program(number, real);
         note_dead_owner(number, args);
         return result;
     }
-    thread().pausing.wake_no_more();
+    thread().preemption.wake_no_more();
     let Some(bounce) = bounce::begin(model, args, real) else {
         return kernel::call_for_program(number, real);
     };
     private_futexes::note_elsewhere(number, true);
-    turn::give();
+    token::give();
     let mut result = kernel::call_for_program(number, &bounce.args);
-    turn::take_back();
+    token::take_back();
     private_futexes::note_elsewhere(number, false);
     if result != ABORTED {
         if !bounce.end(model, args, result) {
@@ -84,10 +84,10 @@ fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg
     result
 }
 
-/// True if others have the turn while the call is made, which may sleep or not.
-fn gives_turn(number: u64, args: &[u64; 6], blocks: bool) -> bool {
+/// True if others hold the token while the call is made, which may sleep or not.
+fn releases_token(number: u64, args: &[u64; 6], blocks: bool) -> bool {
     let gives = blocks && !returns_at_once(number, args) || takes_a_while(number, args) && is_worth_giving();
-    gives && !thread().keeps_turn
+    gives && !thread().keeps_token
 }
 
 /// True if nothing happens at a call but that it is made, and [`note_made`] behind it. It sends no
@@ -96,18 +96,18 @@ fn gives_turn(number: u64, args: &[u64; 6], blocks: bool) -> bool {
 pub fn is_only_made(number: u64, args: &[u64; 6], blocks: bool) -> bool {
     let is_special = matches!(number as u32, nr::__NR_futex | nr::__NR_sched_yield | nr::__NR_wait4)
         || call_state::map_lists_are_open();
-    !(is_special || process().shares_turn && gives_turn(number, args, blocks))
+    !(is_special || process().shares_token && releases_token(number, args, blocks))
 }
 
 /// A call was made of which [`is_only_made`] said so.
 #[inline]
 pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
-    if process().shares_turn {
-        patience::note_result(number, args, result);
+    if process().shares_token {
+        contention::note_result(number, args, result);
     }
 }
 
-/// Most bytes that are read of a file while others have the turn.
+/// Most bytes that are read of a file while others hold the token.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// True for a call that does so much in the kernel that another process may run meanwhile.
@@ -141,14 +141,14 @@ fn is_only_thread() -> bool {
     process().threads == 1 && used_processes() == 1
 }
 
-/// Makes a call on what is the process's own; others have the turn meanwhile if they want it.
+/// Makes a call on what is the process's own; others hold the token meanwhile if they want it.
 pub fn make_aside(call: impl FnOnce() -> i64) -> i64 {
     if process().replays() || !is_only_thread() || !is_worth_giving() {
         return call();
     }
-    turn::give();
+    token::give();
     let result = call();
-    turn::take_back();
+    token::take_back();
     result
 }
 
@@ -156,7 +156,7 @@ pub fn make_aside(call: impl FnOnce() -> i64) -> i64 {
 /// sessions are under way, they may have to be made again.
 #[inline]
 fn is_worth_giving() -> bool {
-    process().in_group && own_turn::my_turn().is_much_wanted() && !crate::state::live::is_on()
+    process().in_group && own_token::my_token().is_much_wanted() && !crate::state::live::is_on()
 }
 
 /// Where a process that owned a robust futex was killed, the kernel said so in the
@@ -176,7 +176,7 @@ fn note_dead_owner(number: u64, args: &[u64; 6]) {
     }
 }
 
-/// A call of a process with a turn is about to be made.
+/// A call of a process with a token is about to be made.
 #[inline]
 pub fn announce(number: u64, args: &[u64; 6]) {
     note_flags(number, args);

@@ -12,8 +12,8 @@ use crate::checkpoint::resources::pushback;
 use crate::ground::kernel::ABORTED;
 use crate::ground::registers::{Leave, Registers};
 use crate::log::effects::{self, Meaning};
-use crate::preemption::pause;
-use crate::scheduler::{chaos, short_calls, turn};
+use crate::preemption::preempt;
+use crate::scheduler::{chaos, short_calls, token};
 use crate::state::block::{process, session, thread};
 use crate::state::call_state::{self, Before, Form};
 use crate::state::{deliverable, in_lab, live};
@@ -48,10 +48,10 @@ fn begin_short(registers: &Registers, number: usize) -> Option<Leave> {
     if thread().filters.newest != 0 && !filters::let_through(number as u32, &registers.args()) {
         return None;
     }
-    if process().shares_turn {
+    if process().shares_token {
         let args = registers.args();
         let sleeps = calls::BLOCKS[number] && !short_calls::returns_at_once(number as u64, &args);
-        let yields = number == nr::__NR_sched_yield as usize || turn::is_wanted() || chaos::is_on();
+        let yields = number == nr::__NR_sched_yield as usize || token::is_wanted() || chaos::is_on();
         if sleeps || yields {
             return None;
         }
@@ -64,7 +64,7 @@ fn begin_short(registers: &Registers, number: usize) -> Option<Leave> {
 /// The same of one that its row describes, of a process with one thread.
 #[inline]
 fn begin_described(registers: &Registers, number: usize) -> Option<Leave> {
-    if process().shares_turn || chaos::is_on() || live::is_on() || thread().filters.newest != 0 {
+    if process().shares_token || chaos::is_on() || live::is_on() || thread().filters.newest != 0 {
         return None;
     }
     let row = TABLE[number].as_ref()?;
@@ -82,7 +82,7 @@ pub fn begin(number: u64, args: &[u64; 6], meaning: &Meaning) -> Option<Leave> {
     };
     // What is written to may take nothing for a while.
     let is_only_made = calls::is_only_made(number, args, meaning.blocks || form == Form::Output);
-    if !is_only_made || thread().pausing.aside != 0 {
+    if !is_only_made || thread().preemption.aside != 0 {
         return None;
     }
     let direct = &mut thread().direct;
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn on_made(registers: *mut Registers, result: i64) -> Leav
 #[inline]
 pub fn note_pending() {
     if thread().pending != 0 && deliverable::has_deliverable() {
-        pause::signal_waits();
+        preempt::signal_waits();
     }
 }
 

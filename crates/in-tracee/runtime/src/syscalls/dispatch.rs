@@ -12,7 +12,7 @@ use crate::checkpoint::resources::pushback;
 use crate::checkpoint::restore::debugging;
 use crate::checkpoint::take::quiesce;
 use crate::checkpoint::{asked_calls, observed_calls};
-use crate::code::{islands, one_processor, sites};
+use crate::code::{one_processor, sites, trampolines};
 use crate::debugger::branch::{self, leave_debugged};
 use crate::debugger::{agent, breakpoints, edits};
 use crate::ground::kernel::ABORTED;
@@ -20,9 +20,9 @@ use crate::ground::registers::{Leave, Registers};
 use crate::lab;
 use crate::log::call_event::feed;
 use crate::log::effects::{self, Meaning, meaning};
-use crate::preemption::pause;
+use crate::preemption::preempt;
 use crate::process::detach;
-use crate::scheduler::{patience, starvation, turn};
+use crate::scheduler::{contention, fairness, token};
 use crate::signals::{self, deaths, die_at, killing, stopping};
 use crate::state::block::{process, session, thread};
 use crate::state::call_state::{Before, Done};
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
         thread.user_registers = registers as *const Registers as u64;
         let number = registers.rax as u32;
         let leave = replay_call(registers);
-        crate::preemption::pause_point::arm_if_next();
+        crate::preemption::preemption_point::arm_if_next();
         if process().has_agent() {
             if !trapped {
                 sites::note_jump_taken();
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
         leave_trapped(registers, leave);
     }
     let flags = registers.flags;
-    if leave != Leave::Make && pause::step_aside(registers) {
+    if leave != Leave::Make && preempt::step_aside(registers) {
         if leave == Leave::Call {
             registers.r11 = flags;
         }
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
 #[cold]
 pub fn leave_trapped(registers: &mut Registers, leave: Leave) {
     thread().direct.trapped = leave == Leave::Make;
-    if leave == Leave::Call && process().shares_turn {
+    if leave == Leave::Call && process().shares_token {
         registers.rip = sites::translate(registers.rip);
     }
 }
@@ -151,7 +151,7 @@ fn record_call(registers: &mut Registers, way: Way) -> Leave {
     {
         return leave;
     }
-    if process().shares_turn {
+    if process().shares_token {
         calls::announce(nr, &args);
     }
     if let Some(signal) = signals::crashes_itself(nr, &args) {
@@ -252,19 +252,19 @@ fn refuse(nr: u64, args: &[u64; 6], meaning: &Meaning) -> i64 {
     result
 }
 
-/// Before a call is made: others have the turn if they want it. Whether the process was
+/// Before a call is made: others hold the token if they want it. Whether the process was
 /// given up meanwhile.
 #[inline]
 fn let_others_run(nr: u64) -> bool {
-    if !process().shares_turn {
-        patience::at_lone_boundary(nr);
+    if !process().shares_token {
+        contention::at_lone_boundary(nr);
         return false;
     }
     thread().is_asked = false;
-    starvation::note_call(nr);
-    turn::yield_if_wanted();
-    patience::before_vain_call();
-    patience::yield_by_chance();
+    fairness::note_call(nr);
+    token::yield_if_wanted();
+    contention::before_futile_call();
+    contention::yield_by_chance();
     quiesce::park_if_wanted();
     process().given_up.load(Ordering::Acquire) != 0
 }
@@ -273,7 +273,7 @@ fn let_others_run(nr: u64) -> bool {
 /// call, or is stopped, or lets others in, those write; and where a process is killed the kernel does.
 fn cannot_be_detected(nr: u64, args: &[u64; 6], meaning: &Meaning) -> bool {
     effects::moves_end(nr)
-        || (process().shares_turn && (meaning.blocks || starvation::lets_in(nr)))
+        || (process().shares_token && (meaning.blocks || fairness::lets_in(nr)))
         || (process().in_group && stopping::target(nr, args).is_some())
         || stopping::stops_itself(nr, args)
         || sends_death(nr, args, meaning)
@@ -359,8 +359,8 @@ fn replay_other(registers: &mut Registers, word: Header, nr: u64) -> Option<Leav
             signals::point_at_call(registers);
             edits::replay_before(registers, word)
         }
-        Some(Kind::Island) => islands::replay_island(word),
-        Some(Kind::Turn) => turn::follow(),
+        Some(Kind::Trampoline) => trampolines::replay_trampoline(word),
+        Some(Kind::Token) => token::follow(),
         Some(Kind::Store) => deaths::apply_stores(),
         Some(Kind::Change) => code_changes::replay(word),
         Some(Kind::Checksum) => checksum::verify(registers, word),

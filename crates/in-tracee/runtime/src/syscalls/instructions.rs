@@ -11,8 +11,8 @@ use crate::ground::frame::RealFrame;
 use crate::ground::memory;
 use crate::ground::registers::Registers;
 use crate::lab;
-use crate::preemption::{pause, pause_point};
-use crate::scheduler::{patience, starvation, turn};
+use crate::preemption::{preempt, preemption_point};
+use crate::scheduler::{contention, fairness, token};
 use crate::state::block::{process, session, thread};
 use crate::state::{deliverable, in_lab, report, signal_state};
 use crate::syscalls::{protection_faults, spins};
@@ -20,13 +20,13 @@ use crate::syscalls::{protection_faults, spins};
 const SIGILL: u32 = 4;
 const SIGSEGV: u32 = 11;
 
-/// Called from the island of a rewritten site; `rip` is the site.
+/// Called from the trampoline of a rewritten site; `rip` is the site.
 pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
     // SAFETY: the entry code passes the registers that it pushed.
     let registers = unsafe { &mut *registers };
     let found = sites::find(registers.rip).and_then(|site| Some((instruction_of(site.kind)?, site)));
     let Some((instruction, site)) = found else {
-        report::fail("an island belongs to no site");
+        report::fail("a trampoline belongs to no site");
     };
     if instruction == Instruction::Xsavec && !vector_saves::save(site.instruction(), registers) {
         // It traps there.
@@ -35,14 +35,14 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
     if may_not(instruction) {
         protection_faults::protection_fault(registers);
     }
-    // The island comes here where a branch is taken.
+    // The trampoline comes here where a branch is taken.
     let behind = site.branch().map_or_else(|| site.behind(), |branch| branch.target);
     let yielded = if instruction == Instruction::Spin {
         registers.rip = behind;
         spins::pass(site.address, registers)
     } else {
-        let yields = process().shares_turn && !process().replays() && !in_lab::is_on();
-        let yielded = yields && yield_by_turns(instruction, registers);
+        let yields = process().shares_token && !process().replays() && !in_lab::is_on();
+        let yielded = yields && yield_alternately(instruction, registers);
         perform(instruction, site.instruction(), registers);
         yielded
     };
@@ -54,34 +54,34 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
         spins::deliver(registers);
     }
     if process().replays() {
-        pause_point::arm_if_next();
+        preemption_point::arm_if_next();
         agent::leaving(registers);
     } else if process().is_branch() {
         agent::leaving(registers);
     } else {
         // Behind all that frames show of the flags.
-        pause::step_aside(registers);
+        preempt::step_aside(registers);
         if deliverable::has_deliverable() {
             // It came while we were here: the program may compute from here on.
-            pause::signal_waits();
+            preempt::signal_waits();
         }
     }
 }
 
-/// Recording: before the instruction others may have the turn, as before a call. Not where
-/// checkpoints could be taken: a thread goes on from calls and pauses only.
-fn yield_by_turns(instruction: Instruction, registers: &Registers) -> bool {
+/// Recording: before the instruction others may hold the token, as before a call. Not where
+/// checkpoints could be taken: a thread goes on from calls and preemptions only.
+fn yield_alternately(instruction: Instruction, registers: &Registers) -> bool {
     if session().live != 0 || !matches!(instruction, Instruction::Rdtsc | Instruction::Rdtscp) {
         return false;
     }
-    thread().standing = signal_state::Standing::Pause;
+    thread().standing = signal_state::Standing::Preemption;
     thread().registers_at = &raw const *registers as u64;
-    starvation::get_on();
-    if turn::is_wanted() {
-        turn::yield_if_wanted();
-        return thread().pausing.aside == 0;
+    fairness::get_on();
+    if token::is_wanted() {
+        token::yield_if_wanted();
+        return thread().preemption.aside == 0;
     }
-    patience::before_time_read()
+    contention::before_time_read()
 }
 
 /// The first bytes of the instruction that trapped. None of ours is a page fault, nor SIGBUS, so
@@ -122,7 +122,7 @@ pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
             Some(site) if site_kind::is_spin(site.kind) && site.is_stopped() => {
                 spins::pass_by_trap(site, context);
                 if process().replays() {
-                    pause_point::arm_if_next();
+                    preemption_point::arm_if_next();
                 }
                 agent::on_emulated(context);
                 return true;
@@ -159,7 +159,7 @@ pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
         return true;
     }
     if process().replays() {
-        pause_point::arm_if_next();
+        preemption_point::arm_if_next();
     }
     agent::on_emulated(context);
     true
@@ -241,9 +241,9 @@ fn replay(instruction: Instruction, inputs: &[u64; 2], registers: &Registers) ->
         report::log_ended();
     };
     let is_cpuid = instruction == Instruction::Cpuid;
-    if word.is(Kind::Turn) && !is_cpuid {
+    if word.is(Kind::Token) && !is_cpuid {
         thread().user_registers = &raw const *registers as u64;
-        turn::follow();
+        token::follow();
         word = process().log.peek().unwrap_or_else(|| report::log_ended());
     }
     let log = &mut process().log;

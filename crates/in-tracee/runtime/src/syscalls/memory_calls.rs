@@ -13,7 +13,7 @@ use crate::address_space::{
     shared_writes, unforked,
 };
 use crate::checkpoint::take::increments::tracking;
-use crate::code::{clocks, one_processor, own_vdso, sites, withheld};
+use crate::code::{clocks, non_executable, one_processor, own_vdso, sites};
 use crate::debugger::displaced;
 use crate::ground::memory::{self, in_region, pages};
 use crate::ground::proc_files::Path;
@@ -402,7 +402,7 @@ pub fn munmap(registers: &Registers, args: &[u64; 6]) -> Done {
     let [address, bytes, ..] = *args;
     let number = u64::from(nr::__NR_munmap);
     if process().replays() && recorded_result(registers) != 0 {
-        // Refused then (bad arguments, sealed memory): what is around the region and islands is several
+        // Refused then (bad arguments, sealed memory): what is around the region and trampolines is several
         // calls, of which the first may have been made.
         return Done::Result(replay_parts(registers, &mut |start, bytes, _| {
             displaced::make_room(start, bytes);
@@ -446,12 +446,12 @@ pub fn mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'st
         |start: u64, bytes: u64, protection: u64| kernel::call(nr, [start, bytes, protection, 0, 0, 0]);
     if process().replays() && recorded_result(registers) != 0 {
         return Done::Result(replay_parts(registers, &mut |start, bytes, _| {
-            withheld::give_back_if_met(start, bytes);
+            non_executable::give_back_if_met(start, bytes);
             protect(start, bytes, protection & !TO_THE_END);
             protected(start, bytes, protection);
         }));
     }
-    withheld::give_back_if_met(address, bytes);
+    non_executable::give_back_if_met(address, bytes);
     let result = region::around(address, bytes, error(errno::ENOMEM), &mut |start, bytes| {
         protect(start, bytes, protection)
     });

@@ -8,7 +8,7 @@ use crate::address_space::partial_effects::{self, Moving};
 use crate::address_space::shared_ranges::{forget_shared, note_shared};
 use crate::address_space::{mapped_files, page_tracker, shared_writes, unforked};
 use crate::checkpoint::{area, observed_calls};
-use crate::code::{own_vdso, sites, withheld};
+use crate::code::{non_executable, own_vdso, sites};
 use crate::debugger::displaced;
 use crate::ground::maps::{self, Mapping};
 use crate::ground::memory::{self, in_region, pages};
@@ -31,7 +31,7 @@ fn error(number: u32) -> i64 {
 pub fn mremap(registers: &Registers, args: &[u64; 6]) -> Done {
     let [old, old_bytes, new_bytes, flags, target, _] = *args;
     let bad = in_region(old, old_bytes) || (flags & FIXED != 0 && in_region(target, new_bytes));
-    withheld::give_back_if_met(old, old_bytes);
+    non_executable::give_back_if_met(old, old_bytes);
     if !process().replays() {
         page_tracker::release(old, pages(old_bytes));
         map_changes::note(old, old_bytes);

@@ -1,5 +1,5 @@
 //! The futex commands with priority inheritance, which change the futex's word in
-//! the kernel while its owner runs: done here, under the turn. One thread of a
+//! the kernel while its owner runs: done here, under the token. One thread of a
 //! lane runs at a time, so there is no priority to inherit.
 //!
 //! The word is as futex(2) says: the owner's thread id, FUTEX_WAITERS,

@@ -5,7 +5,7 @@ use crate::ground::frame::RealFrame;
 use crate::ground::notices;
 use crate::ground::registers::{Registers, TRAP_FLAG};
 use crate::preemption::left_handlers::leave_handler;
-use crate::preemption::pause;
+use crate::preemption::preempt;
 use crate::state::block::thread;
 use crate::state::signal_numbers::SIGSEGV;
 
@@ -22,10 +22,10 @@ pub fn protection_fault(registers: &Registers) -> ! {
 /// The same of one that trapped, whatever trap stands for it.
 pub fn protection_fault_of_trap(context: &mut RealFrame) {
     let mut registers = context.registers();
-    if thread().pausing.stepping || agent_state::is_stepping() {
+    if thread().preemption.stepping || agent_state::is_stepping() {
         registers.flags &= !TRAP_FLAG;
     }
-    pause::abandon();
+    preempt::abandon();
     note_protection_fault();
     leave_handler(context, registers, SIGSEGV);
 }

@@ -1,14 +1,14 @@
 //! Where a thread waits in a loop: it says so by `pause`, or by nops that stand for it, or it comes to the
 //! branch that closes a loop which does nothing else (see the recipes of `sites`). The one that it waits for
-//! runs at once, instead of when a slice is over, and there is no pause to be found again.
+//! runs at once, instead of when a slice is over, and there is no preemption to be found again.
 //!
 //! The log says how often the process came to such places since the event before: that
-//! is where the turn is given, and where signals that wait are delivered. No pause would find
+//! is where the token is released, and where signals that wait are delivered. No preemption would find
 //! the loop: most of it is the runtime's.
 //!
 //! Invariant: from a process's first thread on, or the first memory that it shares with others, each
-//! pass counts, in replay as in recording, whichever way it leads here. A thread that gives the turn
-//! here stands as at a pause.
+//! pass counts, in replay as in recording, whichever way it leads here. A thread that releases the token
+//! here stands as at a preemption.
 //! Deliberately absent: live programs under the debugger; generated code.
 
 use events::{Header, Instruction, Kind};
@@ -21,8 +21,8 @@ use crate::ground::frame::RealFrame;
 use crate::ground::registers::{Registers, TRAP_FLAG};
 use crate::lab;
 use crate::log::call_event;
-use crate::preemption::{left_handlers, pause, pause_point};
-use crate::scheduler::{patience, starvation, turn};
+use crate::preemption::{left_handlers, preempt, preemption_point};
+use crate::scheduler::{contention, fairness, token};
 use crate::signals;
 use crate::state::block::{process, session, thread};
 use crate::state::call_state::Spins;
@@ -33,17 +33,17 @@ use crate::state::{deliverable, in_lab, live, report, signal_state};
 const PASSES: u64 = 16;
 /// What a trap counts for, which a virtual machine may make dear (10 us were seen).
 const PASSES_OF_TRAP: u64 = 64;
-/// In place of a number of passes: the thread gave the turn, and gives it again.
+/// In place of a number of passes: the thread released the token, and gives it again.
 const AGAIN: u64 = 0;
 
-/// In place of whether the turn is given: it is not.
+/// In place of whether the token is released: it is not.
 const ONLY_DELIVERS: u64 = 2;
 
-/// In place of a fault's signal: the turn is to be given, or signals are to be delivered.
+/// In place of a fault's signal: the token is to be given, or signals are to be delivered.
 pub const GIVES: u32 = u32::MAX - 1;
 
 /// A thread came to the place of this address; the registers lead behind it. True if it gave
-/// the turn, or signals are to be delivered.
+/// the token, or signals are to be delivered.
 pub fn pass(address: u64, registers: &Registers) -> bool {
     let Some(passes) = count() else { return false };
     if process().replays() {
@@ -96,9 +96,9 @@ pub fn pass_by_trap(site: &mut Site, context: &mut RealFrame) {
 
 /// What remains to be done is not done in a handler.
 fn leave_handler(context: &mut RealFrame, registers: &Registers, rest: [u64; 3]) {
-    pause::abandon();
+    preempt::abandon();
     let mut registers = *registers;
-    registers.flags &= !(TRAP_FLAG | pause_point::RESUME_FLAG);
+    registers.flags &= !(TRAP_FLAG | preemption_point::RESUME_FLAG);
     thread().fault_info[..3].copy_from_slice(&rest);
     left_handlers::leave_handler(context, registers, GIVES);
 }
@@ -131,10 +131,10 @@ pub fn stop_after_trap(mut registers: Registers) -> ! {
     registers.rip = sites::translate(registers.rip);
     deliver(&mut registers);
     if replaying {
-        pause_point::arm_if_next();
+        preemption_point::arm_if_next();
         agent::leaving(&mut registers);
     } else if deliverable::has_deliverable() {
-        pause::signal_waits();
+        preempt::signal_waits();
     }
     // SAFETY: the registers are the program's, complete.
     unsafe { assembly::rv_resume(&registers) }
@@ -154,18 +154,18 @@ fn count() -> Option<u64> {
     Some(spins.passes)
 }
 
-/// Recording: whether the thread is to give the turn.
+/// Recording: whether the thread is to release the token.
 fn may_give(passes: u64) -> bool {
-    process().shares_turn && passes >= PASSES && (in_lab::is_on() || is_awaited(passes))
+    process().shares_token && passes >= PASSES && (in_lab::is_on() || is_awaited(passes))
 }
 
-/// Logs where the thread stops, and gives the turn if it `gives` it.
+/// Logs where the thread stops, and releases the token if it `gives` it.
 fn stop([address, passes]: [u64; 2], gives: bool, registers: &Registers) {
     let thread = thread();
-    thread.standing = signal_state::Standing::Pause;
+    thread.standing = signal_state::Standing::Preemption;
     thread.registers_at = &raw const *registers as u64;
     if gives {
-        starvation::note_wait();
+        fairness::note_wait();
     }
     log_place(address, passes);
     if !gives {
@@ -175,12 +175,12 @@ fn stop([address, passes]: [u64; 2], gives: bool, registers: &Registers) {
     thread.is_asked = false;
     match in_lab::is_on() {
         true => lab::clocks::let_others_run(),
-        false => patience::let_others_run(),
+        false => contention::let_others_run(),
     }
     while quiesce::stop_asked() {
         // Others come before what the program does from here on: once more.
         log_place(address, AGAIN);
-        quiesce::park_at_pause();
+        quiesce::park_at_preemption();
     }
 }
 
@@ -194,10 +194,10 @@ fn log_place(address: u64, passes: u64) {
 }
 
 fn is_awaited(passes: u64) -> bool {
-    turn::is_wanted() || patience::is_awaited(passes)
+    token::is_wanted() || contention::is_awaited(passes)
 }
 
-/// Replay: the thread has the turn back, and gives it as often as it did then.
+/// Replay: the thread holds the token back, and gives it as often as it did then.
 pub fn follow_again() {
     while let Some(word) = process().log.peek()
         && is_spin(word)
@@ -205,7 +205,7 @@ pub fn follow_again() {
     {
         process().log.consume(word);
         process().log.events += 1;
-        turn::follow_yield();
+        token::follow_yield();
     }
 }
 
@@ -219,7 +219,7 @@ fn is_due(passes: u64) -> bool {
     log.peek().is_some_and(is_spin) && passes >= log.body(1)
 }
 
-/// Replay: gives the turn if the thread gave it here; true if it stopped.
+/// Replay: releases the token if the thread gave it here; true if it stopped.
 fn follow(address: u64, passes: u64, registers: &Registers) -> bool {
     if !is_due(passes) {
         return false;
@@ -233,10 +233,10 @@ fn follow(address: u64, passes: u64, registers: &Registers) -> bool {
     log.events += 1;
     let thread = thread();
     thread.user_registers = &raw const *registers as u64;
-    thread.standing = signal_state::Standing::Pause;
+    thread.standing = signal_state::Standing::Preemption;
     thread.registers_at = thread.user_registers;
     if !call_event::is_next() {
-        turn::follow_yield();
+        token::follow_yield();
         follow_again();
     }
     true

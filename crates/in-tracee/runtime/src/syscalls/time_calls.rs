@@ -11,7 +11,7 @@ use crate::ground::registers::{Leave, Registers};
 use crate::lab;
 use crate::log::call_event::{begin_call, replayed};
 use crate::log::effects;
-use crate::scheduler::{chaos, patience, turn};
+use crate::scheduler::{chaos, contention, token};
 use crate::state::block::{process, thread};
 use crate::state::call_state::Done;
 use crate::state::in_lab;
@@ -23,7 +23,7 @@ pub fn record_short(registers: &mut Registers) -> Option<Leave> {
     let (number, args, process) = (registers.rax as u32, registers.args(), process());
     if thread().pending != 0
         || foreign_writes::are_new()
-        || process.shares_turn && (turn::is_wanted() || chaos::is_on())
+        || process.shares_token && (token::is_wanted() || chaos::is_on())
     {
         return None;
     }
@@ -33,8 +33,8 @@ pub fn record_short(registers: &mut Registers) -> Option<Leave> {
         _ if args[1] == 0 => &args[..1],
         _ => return None,
     };
-    if process.shares_turn {
-        patience::before_time_read();
+    if process.shares_token {
+        contention::before_time_read();
     }
     let mut answer = [0u64; 4];
     let failed = clocks::ask(u64::from(number), args[0], &mut answer) != 0;
@@ -62,8 +62,8 @@ pub fn perform(
     if process().replays() {
         return replayed(registers);
     }
-    if process().shares_turn {
-        patience::before_time_read();
+    if process().shares_token {
+        contention::before_time_read();
     }
     let mut answer = [0u64; 4];
     let mut result = ask(number, first, &mut answer);

@@ -2,8 +2,8 @@
 //! CLONE_VM stops the threads of the one that made it, and reads their registers. Who asks to
 //! be traced by its parent leaves the recording: see `tracing_outside`.
 //!
-//! Nothing of the former reaches the kernel. A thread that has not got the turn stands, with
-//! registers that are known; a thread that is traced and *held* does not get the turn until
+//! Nothing of the former reaches the kernel. A thread that has not got the token stands, with
+//! registers that are known; a thread that is traced and *held* does not get the token until
 //! it is let go. The calls' answers are in the log as other answers are, and replay, where
 //! the log says who runs, knows nothing of holding.
 //!
@@ -173,14 +173,14 @@ fn vectors_of(other: &Thread) -> u64 {
     area
 }
 
-/// `struct user_regs_struct` of a thread that has not got the turn.
+/// `struct user_regs_struct` of a thread that has not got the token.
 fn words_of(other: &Thread) -> [u64; WORDS] {
     const USER_CODE: u64 = 0x33;
     const USER_STACK: u64 = 0x2b;
     let in_call = other.standing == Standing::Call;
     let r = match other.standing {
         // SAFETY: the thread stands below these registers, on its own stack of the runtime's.
-        Standing::Call | Standing::Pause => unsafe { *(other.registers_at as *const Registers) },
+        Standing::Call | Standing::Preemption => unsafe { *(other.registers_at as *const Registers) },
         Standing::Beginning | Standing::Fault | Standing::Boarded => other.fault_registers,
     };
     let (rax, asked) = if in_call { (IN_CALL, r.rax & 0xffff_ffff) } else { (r.rax, u64::MAX) };

@@ -55,7 +55,7 @@ pub fn note(fd: u64) {
 }
 
 /// Reads from such a list, or moves in it; `None`: the call is something else. The caller
-/// has the turn.
+/// holds the token.
 #[cold]
 pub fn perform(number: u64, args: &[u64; 6]) -> Option<i64> {
     let [fd, buffer, count, offset, ..] = *args;
@@ -112,7 +112,7 @@ impl Reached {
         let mut target = Target { skip, room: 0, copied: 0, piece: 0, used: 0, failed: false, pieces };
         let bytes = (0..).map_while(|index| (target.pieces)(index)).map(|(_, bytes)| bytes);
         target.room = bytes.fold(skip, u64::saturating_add);
-        // SAFETY: the caller has the turn.
+        // SAFETY: the caller holds the token.
         let buffer = unsafe { &mut *BUFFER.get() };
         while target.room > 0 && !target.failed {
             if self.head_waits {

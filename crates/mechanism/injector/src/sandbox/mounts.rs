@@ -104,10 +104,10 @@ fn place(placed: &Placed) -> Result<(), SandboxError> {
     let written = fs::write(&target, &placed.content);
     if written.is_err() && !is_new {
         // The tree is read-only there: a file in memory stands in front of it.
-        let stand_in = PathBuf::from(format!("{LAYERS}/{}", blob_name(&target)));
-        fs::write(&stand_in, &placed.content).map_err(while_doing(failed()))?;
-        let _ = fs::set_permissions(&stand_in, fs::Permissions::from_mode(placed.mode & 0o777));
-        return mount(Some(&stand_in), &target, None, libc::MS_BIND, "").map_err(while_doing(failed()));
+        let placeholder = PathBuf::from(format!("{LAYERS}/{}", blob_name(&target)));
+        fs::write(&placeholder, &placed.content).map_err(while_doing(failed()))?;
+        let _ = fs::set_permissions(&placeholder, fs::Permissions::from_mode(placed.mode & 0o777));
+        return mount(Some(&placeholder), &target, None, libc::MS_BIND, "").map_err(while_doing(failed()));
     }
     written.map_err(while_doing(failed()))?;
     let _ = fs::set_permissions(&target, fs::Permissions::from_mode(placed.mode & 0o777));

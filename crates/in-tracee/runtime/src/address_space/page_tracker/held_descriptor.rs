@@ -3,7 +3,7 @@
 use super::{end, shares_its_memory, tracker};
 use crate::ground::notices;
 
-/// True while memory may be protected for pauses.
+/// True while memory may be protected for preemptions.
 pub fn is_open() -> bool {
     tracker().uffd != 0
 }

@@ -1,6 +1,6 @@
 //! Checkpoints of all processes that share memory, and the way back of all of them.
 //!
-//! The process that was asked leads. It has the turn, so that none of the others runs;
+//! The process that was asked leads. It holds the token, so that none of the others runs;
 //! their agents follow its steps. Before anything changes, all have said that they can.
 //!
 //! Invariant: what several processes show is kept in one of the shadows only, and put
@@ -24,23 +24,23 @@ use crate::checkpoint::take::slots::Group;
 use crate::checkpoint::take::{checkpoint, quiesce};
 use crate::ground::kernel::{self, error};
 use crate::ground::proc_files::{self, Path};
-use crate::scheduler::{own_turn, tickets, turn};
+use crate::scheduler::{own_token, tickets, token};
 use crate::state::block::{lane, process, thread, thread_status};
 use crate::state::report;
 pub use following::follow;
 
 /// How long a process may be silent in a step that changes nothing. One whose threads come to a
 /// stand slowly is not, and gives up by itself: see `quiesce`.
-const PATIENCE_NS: u64 = 10_000_000_000;
+const WAIT_MAX_NS: u64 = 10_000_000_000;
 /// How long it may take to go back, or to save its memory.
-const LONG_PATIENCE_NS: u64 = 60_000_000_000;
+const LONG_WAIT_MAX_NS: u64 = 60_000_000_000;
 /// Before it is asked whether they live.
 const ASK_AFTER_NS: u64 = 200_000_000;
 const LOOK_EVERY_MS: u64 = 20;
 
 // --- leading ---
 
-/// Calls the others in: how many there are. The caller has the turn. EDEADLK: another one's agent
+/// Calls the others in: how many there are. The caller holds the token. EDEADLK: another one's agent
 /// waits for this one, and goes first; the command is to be given again behind that.
 fn lead(what: u32, number: u32) -> Result<u32, i64> {
     if thread().status != thread_status::AGENT {
@@ -80,16 +80,16 @@ fn call_in(what: u32, number: u32, is_agent: bool) -> Result<u32, i64> {
             }
         }
         forget_dead_leader();
-        if kernel::monotonic_ns() - begin_ns > LONG_PATIENCE_NS {
+        if kernel::monotonic_ns() - begin_ns > LONG_WAIT_MAX_NS {
             return Err(error(errno::EBUSY));
         }
-        // One that does something else may need the turn for that.
+        // One that does something else may need the token for that.
         if !is_agent {
             quiesce::park_if_wanted();
         }
-        turn::give();
+        token::give();
         kernel::futex_wait_ns(&together.ready, together.ready.load(Ordering::SeqCst), 1_000_000);
-        turn::take();
+        token::take();
     }
 }
 
@@ -103,7 +103,7 @@ fn forget_dead_leader() {
 }
 
 /// Waits until all have done the step at hand.
-fn gather(followers: u32, patience_ns: u64) -> Result<(), i64> {
+fn gather(followers: u32, wait_max_ns: u64) -> Result<(), i64> {
     let together = together();
     let begin_ns = kernel::monotonic_ns();
     let (mut seen, mut heard_ns) = (together.progress.load(Ordering::SeqCst), begin_ns);
@@ -117,13 +117,13 @@ fn gather(followers: u32, patience_ns: u64) -> Result<(), i64> {
             (seen, heard_ns) = (progress, now_ns);
         }
         let asks = now_ns - begin_ns > ASK_AFTER_NS;
-        let patience_ns = match if asks { look(followers) } else { None } {
+        let wait_max_ns = match if asks { look(followers) } else { None } {
             // One that has said it before its end is not missed.
             Some(b'Z') if ready == together.ready.load(Ordering::SeqCst) => return Err(error(errno::ESRCH)),
-            Some(b'T') => patience_ns.min(PATIENCE_NS),
-            _ => patience_ns,
+            Some(b'T') => wait_max_ns.min(WAIT_MAX_NS),
+            _ => wait_max_ns,
         };
-        if now_ns - heard_ns > patience_ns {
+        if now_ns - heard_ns > wait_max_ns {
             return Err(error(errno::ETIMEDOUT));
         }
         kernel::futex_wait(&together.ready, ready, LOOK_EVERY_MS);
@@ -152,7 +152,7 @@ fn look(followers: u32) -> Option<u8> {
 fn end(last: u32, followers: u32) {
     go_to(last);
     // One that is gone does not say so.
-    let _ = gather(followers, PATIENCE_NS);
+    let _ = gather(followers, WAIT_MAX_NS);
     leave();
 }
 
@@ -184,7 +184,7 @@ fn take_all(origin: u32, group: Group) -> i64 {
         return id;
     }
     go_to(step::DO);
-    match gather(group.others, LONG_PATIENCE_NS) {
+    match gather(group.others, LONG_WAIT_MAX_NS) {
         Ok(()) => {
             end(step::DONE, group.others);
             id
@@ -201,7 +201,7 @@ fn take_all(origin: u32, group: Group) -> i64 {
 pub fn discard(number: u32) -> i64 {
     match lead(task::DISCARD, number) {
         Ok(followers) => {
-            let _ = gather(followers, PATIENCE_NS);
+            let _ = gather(followers, WAIT_MAX_NS);
             end(step::DONE, followers);
             0
         }
@@ -215,12 +215,12 @@ pub fn could_go_back(number: u32) -> i64 {
         Ok(followers) => followers,
         Err(error) => return error,
     };
-    let result = gather(followers, PATIENCE_NS);
+    let result = gather(followers, WAIT_MAX_NS);
     end(step::LEAVE, followers);
     result.err().unwrap_or(0)
 }
 
-/// All go back. The own threads are parked, and the caller has the turn; it has given it
+/// All go back. The own threads are parked, and the caller holds the token; it has given it
 /// when this returns without an error.
 pub fn go_back(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
     let what = if way == Way::Replay { task::REPLAY } else { task::ROLLBACK };
@@ -230,9 +230,9 @@ pub fn go_back(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
     }
     let followers = lead(what, slot.together.load(Ordering::Relaxed))?;
     // They park, one after the other.
-    turn::give();
-    let ready = gather(followers, PATIENCE_NS);
-    turn::take();
+    token::give();
+    let ready = gather(followers, WAIT_MAX_NS);
+    token::take();
     let planned = ready.and_then(|()| plan_reachable(slot, way));
     let planned = match planned {
         Ok(planned) => planned,
@@ -241,25 +241,25 @@ pub fn go_back(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
             return Err(error);
         }
     };
-    together().tickets.store(own_turn::my_turn().ticket.load(Ordering::SeqCst), Ordering::SeqCst);
+    together().tickets.store(own_token::my_token().ticket.load(Ordering::SeqCst), Ordering::SeqCst);
     go_to(step::DO);
     let arrived = arrive(planned, way);
-    if gather(followers, LONG_PATIENCE_NS).is_err() {
+    if gather(followers, LONG_WAIT_MAX_NS).is_err() {
         report::die("a process that shares memory with this one did not go back with it");
     }
-    let (turn, tickets) = (own_turn::my_turn(), slot.tickets.load(Ordering::Relaxed));
+    let (token, tickets) = (own_token::my_token(), slot.tickets.load(Ordering::Relaxed));
     if way == Way::Replay {
         // One more is over if the process that had it is no more.
         let is_over = together().has_ticket.load(Ordering::SeqCst) == 0;
         let over = tickets + u64::from(is_over);
-        turn.ticket.store(ticket_in_place(process().turn, over), Ordering::SeqCst);
+        token.ticket.store(ticket_in_place(process().token, over), Ordering::SeqCst);
         // The last that comes to the present ends it.
         go_to(step::DONE);
     } else {
-        turn.ticket.store(tickets, Ordering::SeqCst);
+        token.ticket.store(tickets, Ordering::SeqCst);
         end(step::DONE, followers);
     }
-    turn::give();
+    token::give();
     arrived.set_off();
     Ok(())
 }
@@ -272,13 +272,13 @@ fn plan_reachable(slot: &'static Checkpoint, way: Way) -> Result<Planned, i64> {
 }
 
 fn arrive(planned: Planned, way: Way) -> Arrived {
-    let (slot, own_turn) = (planned.slot(), process().turn);
+    let (slot, own_token) = (planned.slot(), process().token);
     let arrived = planned.go(way, &mut || {
         let process = process();
-        process.turn = own_turn;
+        process.token = own_token;
         process.has_ticket = false;
         if way == Way::Replay && process.ticket == slot.tickets.load(Ordering::Relaxed) {
-            tickets::hold(ticket_in_place(process.turn, process.ticket));
+            tickets::hold(ticket_in_place(process.token, process.ticket));
             together().has_ticket.store(1, Ordering::SeqCst);
         }
     });

@@ -7,7 +7,7 @@ use lane_protocol::{
 };
 
 use crate::ground::kernel;
-use crate::scheduler::{own_turn, tickets};
+use crate::scheduler::{own_token, tickets};
 use crate::state::block::{process, session};
 
 pub fn together() -> &'static Together {
@@ -70,7 +70,7 @@ pub fn go_to(next: u32) {
     kernel::futex_wake(&together.step);
 }
 
-/// The log of this process has ended: waits until those of all have. Nobody has the turn
+/// The log of this process has ended: waits until those of all have. Nobody holds the token
 /// then.
 pub fn wait_for_present() {
     let together = together();
@@ -79,7 +79,7 @@ pub fn wait_for_present() {
     let word = together.step.load(Ordering::SeqCst);
     let all = together.followers.load(Ordering::SeqCst) + 1;
     if together.present.fetch_add(1, Ordering::SeqCst) + 1 == all {
-        own_turn::my_turn().begin_again(together.tickets.load(Ordering::SeqCst));
+        own_token::my_token().begin_again(together.tickets.load(Ordering::SeqCst));
         go_to(step::PRESENT);
         return;
     }

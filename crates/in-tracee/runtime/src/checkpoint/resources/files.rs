@@ -1,7 +1,7 @@
 //! Regular files that the program changes, where a rollback is to restore them: before
 //! each change the supervisor keeps what is about to go.
 //!
-//! Invariant: a change is told with the turn, and the turn is kept until it is done, so
+//! Invariant: a change is told with the token, and the token is kept until it is done, so
 //! that no checkpoint comes in between.
 //!
 //! Deliberately absent: what is kept, and how it is put back (the supervisor's, see
@@ -57,14 +57,14 @@ pub fn is_on() -> bool {
 }
 
 /// True if the kernel would move data into a file, maybe after a long time, without the
-/// turn: the program has to do that itself.
+/// token: the program has to do that itself.
 pub fn refuses_copy(number: u64, target: u64) -> bool {
     number as u32 == nr::__NR_splice && is_on() && regular(target).is_some()
 }
 
 /// A call is about to be made; true if [`after`] wants to know how it ended.
 pub fn before(number: u64, args: &[u64; 6]) -> bool {
-    thread().keeps_turn = false;
+    thread().keeps_token = false;
     if changes_content(number as u32, args) || !is_on() {
         return false;
     }
@@ -241,7 +241,7 @@ fn regular(fd: u64) -> Option<Stat> {
 
 /// Bytes of a regular file are about to change.
 fn change(fd: u64, stat: &Stat, offset: u64, bytes: u64) {
-    thread().keeps_turn = true;
+    thread().keeps_token = true;
     let Some(last) = slots::last() else { return };
     let id = last.id.load(Ordering::Relaxed);
     if descriptor_classes::is_mapped(fd) {
@@ -291,7 +291,7 @@ fn before_open(number: u32, args: &[u64; 6]) -> bool {
     }
     let is_cut = has(nr::O_TRUNC) && !(has(nr::O_CREAT) && has(nr::O_EXCL));
     if !kernel::failed(found) && is_cut && stat.is_regular() {
-        thread().keeps_turn = true;
+        thread().keeps_token = true;
         tell_path(change_kind::CUT, (dir, path), None, 0, 0);
     }
     false
@@ -299,7 +299,7 @@ fn before_open(number: u32, args: &[u64; 6]) -> bool {
 
 /// Tells of a change of what a path names.
 fn tell_path(kind: u32, path: (u64, u64), other: Option<(u64, u64)>, offset: u64, bytes: u64) {
-    thread().keeps_turn = true;
+    thread().keeps_token = true;
     if slots::last().is_none() {
         return;
     }

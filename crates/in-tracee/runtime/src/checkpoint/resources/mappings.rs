@@ -10,9 +10,9 @@ use linux_abi::{errno, general as nr};
 use crate::checkpoint::area::area;
 use crate::checkpoint::group::{objects, undertaking};
 use crate::checkpoint::kept_resources::{List, MAPPINGS_MAX, Names, PATH_BYTES};
-use crate::checkpoint::resources::apart;
+use crate::checkpoint::resources::isolated;
 use crate::checkpoint::restore::fetching::path_of;
-use crate::checkpoint::restore::then::Then;
+use crate::checkpoint::restore::snapshot_view::Then;
 use crate::ground::kernel::{self, error};
 use crate::ground::maps::{self, Mapping, protection};
 use crate::ground::proc_files::Path;
@@ -272,7 +272,7 @@ pub fn find_files(from: &Then) -> Result<(), i64> {
         return Ok(());
     }
     let mut result = Ok(());
-    apart::run(&mut || {
+    isolated::run(&mut || {
         for_each_piece(&mut |piece| {
             if let Some(then) = piece.then.as_ref().filter(|_| is_needed(piece)) {
                 // Whoever opens it here is gone in a moment, and the descriptor with it.

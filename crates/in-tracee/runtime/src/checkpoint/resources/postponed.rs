@@ -107,7 +107,7 @@ fn one_is_closing() -> bool {
             && other.status == thread_status::LIVE
             && other.standing == Standing::Call
             && other.registers_at != 0;
-        // SAFETY: they lie on the stack of a thread that has not got the turn.
+        // SAFETY: they lie on the stack of a thread that has not got the token.
         is_in_call && closes(unsafe { (*(other.registers_at as *const Registers)).rax } as u32)
     })
 }

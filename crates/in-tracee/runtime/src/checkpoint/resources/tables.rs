@@ -14,8 +14,8 @@ use crate::checkpoint::kept_resources::{
     TIMERS_MAX, Table, Terminal,
 };
 use crate::checkpoint::resources::{interests, lists, locks, objects, pushback, terminals, timers};
-use crate::checkpoint::restore::stand_ins;
-use crate::checkpoint::restore::then::Then;
+use crate::checkpoint::restore::placeholders;
+use crate::checkpoint::restore::snapshot_view::Then;
 use crate::debugger::watchpoints;
 use crate::ground::proc_files::{each_line, number};
 use crate::ground::{kernel, proc_dir};
@@ -357,7 +357,7 @@ pub fn note_missing(checkpoint: u32) {
     for then in tables.then.all() {
         let is_there = then.is_kept()
             || tables.now.find(then.fd).is_some_and(|now| then.is_same(now))
-            || stand_ins::has_other_end(tables, then)
+            || placeholders::has_other_end(tables, then)
             || tables.now.all().iter().any(|now| then.is_copy(now));
         if let (false, Some(word)) = (is_there, missing.words.get(then.fd as usize / 64)) {
             word.fetch_or(1 << (then.fd % 64), Ordering::Relaxed);
@@ -417,7 +417,7 @@ pub fn restore(from: &Then, keeps: &mut dyn FnMut(&Descriptor) -> bool) {
     if !kernel::failed(handle) {
         kernel::call(nr::__NR_close, [handle as u64, 0, 0, 0, 0, 0]);
     }
-    stand_ins::make(tables, &|fd| copies.iter().any(|&(of, copy)| of == fd && copy != 0));
+    placeholders::make(tables, &|fd| copies.iter().any(|&(of, copy)| of == fd && copy != 0));
     interests::set(tables);
     locks::restore(&tables.then);
     terminals::restore(&tables.then.terminals[..tables.then.terminal_count]);

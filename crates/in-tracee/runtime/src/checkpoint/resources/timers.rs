@@ -157,7 +157,7 @@ impl Timer {
     const SIGEV_NONE: u64 = 1;
     const SIGEV_THREAD_ID: u64 = 4;
 
-    /// Of a thread of the program, but not set by it: see `pause_timer`.
+    /// Of a thread of the program, but not set by it: see `preemption_timer`.
     fn is_ours(&self) -> bool {
         self.signal == u64::from(lane_protocol::ASKING) && self.notify == Timer::SIGEV_THREAD_ID
     }
@@ -231,7 +231,7 @@ fn decimal(text: &[u8]) -> u64 {
 
 /// What the program's timers are set to, before a checkpoint is made.
 pub fn note() {
-    // SAFETY: who takes a checkpoint has the turn, and keeps it meanwhile.
+    // SAFETY: who takes a checkpoint holds the token, and keeps it meanwhile.
     unsafe { &mut *THEN.get() }.fill();
 }
 

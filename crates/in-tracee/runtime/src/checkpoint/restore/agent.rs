@@ -13,7 +13,7 @@ use crate::checkpoint::restore::{rollback, ways};
 use crate::checkpoint::take::{behind, checkpoint, quiesce, slots};
 use crate::ground::{kernel, notices};
 use crate::scheduler::kernel_threads::make_kernel_thread;
-use crate::scheduler::turn;
+use crate::scheduler::token;
 use crate::signals;
 use crate::state::block::{
     find_free_thread, index_of_process, lane, prepare_block, process, thread, thread_status,
@@ -32,7 +32,7 @@ pub fn begin() {
     // A checkpoint may be taken before the agent has run.
     block.identity = thread_identity(process().lane, index as u32);
     area().agent_index = index as u32;
-    turn::begin_sharing();
+    token::begin_sharing();
     let mask = thread().signals.mask;
     signals::block_all();
     let made = make_kernel_thread(block);
@@ -101,8 +101,8 @@ fn obey(kind: u32, argument: u64) -> i64 {
         return crate::ground::kernel::error(errno::ESRCH);
     }
     let phase = &lane().command.phase;
-    phase.store(command_phase::TURN, Ordering::Release);
-    turn::take();
+    phase.store(command_phase::TOKEN, Ordering::Release);
+    token::take();
     phase.store(command_phase::WORK, Ordering::Release);
     let answer = match kind {
         command::CHECKPOINT => checkpoint::take(argument as u32),
@@ -121,7 +121,7 @@ fn obey(kind: u32, argument: u64) -> i64 {
         command::TRY => rollback::could_go_back(argument),
         _ => crate::ground::kernel::error(errno::EINVAL),
     };
-    turn::give();
+    token::give();
     answer
 }
 
@@ -148,9 +148,9 @@ pub fn ask(kind: u32, argument: u64) -> i64 {
             return answer;
         }
         // Another process goes first, and waits until the agent has nothing to do.
-        turn::give();
+        token::give();
         kernel::futex_wait(&lane().command.kind, command::NONE, CALLED_WITHIN_MS);
-        turn::take();
+        token::take();
         quiesce::park_if_wanted();
     }
 }
@@ -166,9 +166,9 @@ fn ask_once(kind: u32, argument: u64) -> i64 {
     while let Err(now) =
         command.kind.compare_exchange(command::NONE, command::CLAIMED, Ordering::AcqRel, Ordering::Relaxed)
     {
-        turn::give();
+        token::give();
         kernel::futex_wait(&command.kind, now, 1);
-        turn::take();
+        token::take();
         quiesce::park_if_wanted();
     }
     if kind == command::REPLAY {
@@ -178,20 +178,20 @@ fn ask_once(kind: u32, argument: u64) -> i64 {
     quiesce::note_asker(true);
     command.urgent.store(1, Ordering::Relaxed);
     command.kind.store(kind, Ordering::Release);
-    turn::give();
+    token::give();
     kernel::futex_wake(&command.kind);
     // The agent parks us with the others; who comes back from there was not sent back.
     loop {
         if command.kind.load(Ordering::Acquire) != command::NONE {
             quiesce::wait_until_asked(2);
         }
-        turn::take();
+        token::take();
         if command.kind.load(Ordering::Acquire) == command::NONE {
             quiesce::note_asker(false);
             area().replays_for = 0;
             return i64::from(command.answer.load(Ordering::Relaxed));
         }
         quiesce::park_if_wanted();
-        turn::give();
+        token::give();
     }
 }

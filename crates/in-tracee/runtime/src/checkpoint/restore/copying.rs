@@ -7,12 +7,12 @@ use crate::address_space::written_pages;
 use crate::checkpoint::area::area;
 use crate::checkpoint::kept_memory::{COMPARED_BYTES, FEW_MAX};
 use crate::checkpoint::restore::fetching;
-use crate::checkpoint::restore::then::Then;
+use crate::checkpoint::restore::snapshot_view::Then;
 use crate::checkpoint::take::increments::tracking;
 use crate::checkpoint::take::saved_pages::Found;
 use crate::checkpoint::take::{slots, store};
 use crate::ground::{kernel, memory};
-use crate::log::lent;
+use crate::log::borrowed;
 use crate::state::own_descriptors::open_high;
 use crate::state::report;
 use runtime_logic::range_set::{Range, tidied};
@@ -66,7 +66,7 @@ impl Pagemaps {
         let from = Then::of(slot);
         let mut then = fetching::path_of(from.base, b"/pagemap").open();
         if kernel::failed(then) {
-            then = lent::open(lane_protocol::lent::PAGEMAP, [from.base as u64, 0]);
+            then = borrowed::open(lane_protocol::borrowed::PAGEMAP, [from.base as u64, 0]);
         }
         let now = open_high(c"/proc/thread-self/pagemap").unwrap_or(-1);
         // Without both, pages have to be compared.

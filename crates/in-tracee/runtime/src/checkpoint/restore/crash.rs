@@ -10,7 +10,7 @@ use crate::checkpoint::restore::{agent, environment};
 use crate::checkpoint::take::{quiesce, slots};
 use crate::ground::kernel::{self, error};
 use crate::log::kept_files::request_answer;
-use crate::scheduler::turn;
+use crate::scheduler::token;
 use crate::state::block::{lane, process, session};
 
 fn policy() -> u32 {
@@ -19,7 +19,7 @@ fn policy() -> u32 {
     if takes_part { session().on_crash } else { crash_policy::DIE }
 }
 
-/// Before the log says that the process dies. With the turn.
+/// Before the log says that the process dies. With the token.
 pub fn before_crash(signal: u32) {
     match policy() {
         crash_policy::HOLD => hold(signal),
@@ -34,9 +34,9 @@ fn hold(signal: u32) {
     let word = &area().verdict;
     loop {
         quiesce::park_if_wanted();
-        turn::give();
+        token::give();
         kernel::futex_wait(word, word.load(Ordering::SeqCst), 20);
-        turn::take();
+        token::take();
     }
 }
 
@@ -116,7 +116,7 @@ fn tell(signal: u32) {
 }
 
 /// Somebody sent a signal that the process dies of at once. In a signal's handler, with the
-/// turn or without: the supervisor saves what is logged.
+/// token or without: the supervisor saves what is logged.
 pub fn save_before_death(signal: u32) {
     if !is_to_be_saved() {
         return;

@@ -2,7 +2,7 @@
 //! and what the debugger orders while the program stands.
 //!
 //! The agent (`crate::debugger::agent`) stops, steps and watches a live program as it does one
-//! that is replayed: who stands still has the turn, so nobody else of the lane runs.
+//! that is replayed: who stands still holds the token, so nobody else of the lane runs.
 //! An order that forks or goes back is obeyed on the runtime's own stack, with the
 //! program's vectors in the processor, and the program then stands where it stood; in a
 //! checkpoint it is about to execute that instruction, as behind a fault.
@@ -31,7 +31,7 @@ const NOBODY: u32 = u32::MAX;
 /// Index of the thread that stood at the checkpoint at hand: it stands first again.
 static STANDS_FIRST: AtomicU32 = AtomicU32::new(NOBODY);
 
-/// The calling thread, which has the turn, stands still with these registers.
+/// The calling thread, which holds the token, stands still with these registers.
 fn stand(registers: &Registers, kind: u32, code: i32) -> ! {
     own().code = Some(code);
     state().stop_in_stub = Some(kind);
@@ -41,7 +41,7 @@ fn stand(registers: &Registers, kind: u32, code: i32) -> ! {
 
 // --- stops ---
 
-/// A call is about to be made, with the turn: stands if the debugger wants that, or if
+/// A call is about to be made, with the token: stands if the debugger wants that, or if
 /// the program will not come back.
 pub fn stop_before_call(registers: &Registers, args: &[u64; 6]) {
     let place = registers.rcx.wrapping_sub(2);
@@ -85,11 +85,11 @@ pub fn stop_at_fault(registers: &Registers, signal: u32) {
     stand(registers, agent_stop::FAULTED, signal as i32)
 }
 
-/// A pause was logged, and nothing since: the debugger may have wanted it.
-pub fn note_pause() {
+/// A preemption was logged, and nothing since: the debugger may have wanted it.
+pub fn note_preemption() {
     if stop_is_wanted() {
         own().is_at_log_end = true;
-        edits::note_pause();
+        edits::note_preemption();
     }
 }
 
@@ -149,7 +149,7 @@ pub fn note_way_back() {
     }
 }
 
-/// A thread is about to take the turn: the one that stood at the checkpoint comes first.
+/// A thread is about to acquire the token: the one that stood at the checkpoint comes first.
 pub fn let_first_come(index: usize) {
     while area().stands.load(Ordering::SeqCst) != 0 {
         let first = STANDS_FIRST.load(Ordering::SeqCst);
@@ -160,7 +160,7 @@ pub fn let_first_come(index: usize) {
     }
 }
 
-/// The first thread that comes here, with the turn, stands.
+/// The first thread that comes here, with the token, stands.
 pub fn stand_if_first(block: &Thread) {
     if !is_debugged() || area().stands.swap(0, Ordering::SeqCst) == 0 {
         return;
@@ -170,7 +170,7 @@ pub fn stand_if_first(block: &Thread) {
     own().is_at_log_end &= was_kept_by_debugger;
     let registers = match block.standing {
         Standing::Fault => block.fault_registers,
-        // SAFETY: the entry code laid them out, or the pause; nothing has run over them.
+        // SAFETY: the entry code laid them out, or the preemption; nothing has run over them.
         _ => unsafe { *(block.registers_at as *const Registers) },
     };
     let mut registers = registers;
@@ -179,9 +179,9 @@ pub fn stand_if_first(block: &Thread) {
             registers.rip = registers.rcx.wrapping_sub(2);
             own().is_at_log_end = true;
         }
-        Standing::Pause => {
+        Standing::Preemption => {
             registers.rip = crate::code::sites::translate(registers.rip);
-            // The pause is the last event.
+            // The preemption is the last event.
             (state().steps, state().steps_known) = (0, true);
         }
         Standing::Fault | Standing::Beginning | Standing::Boarded => {}

@@ -19,8 +19,8 @@ use crate::code::sites;
 use crate::ground::kernel;
 use crate::ground::memory::{self, in_region};
 use crate::ground::registers::Registers;
+use crate::log::borrowed;
 use crate::log::kept_files::request_answer;
-use crate::log::lent;
 use crate::state::block::{Thread, known_threads, process, session, space, thread_at, thread_status};
 use crate::state::signal_state::Standing;
 
@@ -53,7 +53,7 @@ pub fn change() {
 /// Reads what the supervisor wrote, and makes the first of it so for which there is memory;
 /// else why not.
 fn make() -> Result<(), u32> {
-    let fd = lent::open(lane_protocol::lent::CHANGE, [0; 2]);
+    let fd = borrowed::open(lane_protocol::borrowed::CHANGE, [0; 2]);
     if kernel::failed(fd) {
         return Err(unchanged::NO_MEMORY);
     }
@@ -143,7 +143,7 @@ fn check(entries: &[Entry]) -> Result<(), u32> {
 fn stands_in(block: &Thread, is_in_use: &dyn Fn(u64) -> bool) -> bool {
     let registers = match block.standing {
         // SAFETY: as in `standing_threads::resume`.
-        Standing::Call | Standing::Pause => unsafe { *(block.registers_at as *const Registers) },
+        Standing::Call | Standing::Preemption => unsafe { *(block.registers_at as *const Registers) },
         Standing::Beginning | Standing::Fault | Standing::Boarded => block.fault_registers,
     };
     let stack = registers.rsp & !7;

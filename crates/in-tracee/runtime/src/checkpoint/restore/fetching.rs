@@ -4,7 +4,7 @@ use linux_abi::general as nr;
 
 use crate::ground::kernel;
 use crate::ground::proc_files::Path;
-use crate::log::lent;
+use crate::log::borrowed;
 
 /// Copies memory of the shadow's.
 pub fn fetch(shadow: i32, to: u64, from: u64, bytes: u64) -> bool {
@@ -28,7 +28,7 @@ pub fn fetch_list<T>(shadow: i32, count: &mut usize, all: &mut [T]) -> bool {
 fn fetch_closed(shadow: i32, to: u64, from: u64, bytes: u64) -> bool {
     let mut fd = path_of(shadow, b"/mem").open();
     if kernel::failed(fd) {
-        fd = lent::open(lane_protocol::lent::MEMORY, [shadow as u64, 0]);
+        fd = borrowed::open(lane_protocol::borrowed::MEMORY, [shadow as u64, 0]);
     }
     if kernel::failed(fd) {
         return false;

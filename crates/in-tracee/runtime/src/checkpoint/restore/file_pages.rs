@@ -60,7 +60,7 @@ struct Table {
 const _: () = assert!(size_of::<Table>() as u64 <= FILE_PAGES_TABLE_BYTES);
 
 fn table() -> &'static mut Table {
-    // SAFETY: mapped as long as `owner` says so; the turn's holder uses it alone.
+    // SAFETY: mapped as long as `owner` says so; the token's holder uses it alone.
     unsafe { &mut *(FILE_PAGES_TABLE_START as *mut Table) }
 }
 

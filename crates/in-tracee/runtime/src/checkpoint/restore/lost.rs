@@ -9,7 +9,7 @@ use crate::checkpoint::restore::{agent, ways};
 use crate::checkpoint::take::slots;
 use crate::ground::kernel::{self, error};
 use crate::log::call_event::begin_call;
-use crate::log::{kept_files, lent};
+use crate::log::{borrowed, kept_files};
 use crate::state::block::process;
 
 /// One of the two calls, made and logged; its result. Text goes to `args[1]`, which has room for
@@ -37,7 +37,7 @@ pub fn call(is_before: bool, args: &[u64; 6]) -> i64 {
 /// The length of all of the text, or an errno; how many bytes of it, and of what ends it, there
 /// was room for.
 fn fill(text: u64, room: u64) -> (i64, u64) {
-    let fd = lent::open(lane_protocol::lent::LOST, [0; 2]);
+    let fd = borrowed::open(lane_protocol::borrowed::LOST, [0; 2]);
     if kernel::failed(fd) {
         return (error(errno::EIO), 0);
     }

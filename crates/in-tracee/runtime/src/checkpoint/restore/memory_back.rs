@@ -6,11 +6,11 @@ use lane_protocol::{Checkpoint, DATA_BYTES_MAX, DATA_START, THREAD_AREA_BYTES, T
 use linux_abi::general as nr;
 
 use crate::checkpoint::group::undertaking;
-use crate::checkpoint::resources::apart;
+use crate::checkpoint::resources::isolated;
 use crate::checkpoint::resources::mappings::{self, Piece};
 use crate::checkpoint::restore::copying::{Differing, How, Pagemaps, Part, copy};
 use crate::checkpoint::restore::file_pages;
-use crate::checkpoint::restore::then::Then;
+use crate::checkpoint::restore::snapshot_view::Then;
 use crate::checkpoint::restore::ways::Way;
 use crate::checkpoint::take::increments::tracking;
 use crate::ground::kernel;
@@ -92,7 +92,7 @@ fn map_again(piece: &Piece, then: &crate::ground::maps::Mapping, from: &Then) ->
             mappings::close_file(fd);
             is_mapped = !kernel::failed(mapped);
         };
-        if apart::run(&mut map).is_err() {
+        if isolated::run(&mut map).is_err() {
             // It could be made a moment ago. Memory comes before locks.
             map();
         }

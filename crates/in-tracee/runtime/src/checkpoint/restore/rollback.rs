@@ -11,21 +11,21 @@ use crate::checkpoint::area::{area, obstacle};
 use crate::checkpoint::group::{together, undertaking};
 use crate::checkpoint::resources::{lists, mappings, pushback, tables, timers, user};
 use crate::checkpoint::restore::memory_back::{restore_mappings, restore_runtime};
-use crate::checkpoint::restore::then::Then;
+use crate::checkpoint::restore::snapshot_view::Then;
 use crate::checkpoint::restore::ways::{Way, ask_supervisor};
-use crate::checkpoint::restore::{aside, debugging, environment, file_pages, seats, standing};
+use crate::checkpoint::restore::{debugging, environment, file_pages, parked_threads, set_aside, standing};
 use crate::checkpoint::take::increments::{self, tracking};
 use crate::checkpoint::take::{checkpoint, holding, quiesce, slots};
 use crate::ground::kernel::{self, error};
 use crate::ground::{notices, open_files, proc_dir};
+use crate::log::borrowed;
 use crate::log::kept_files::request_answer;
-use crate::log::lent;
-use crate::preemption::pause_timer;
-use crate::scheduler::turn;
+use crate::preemption::preemption_timer;
+use crate::scheduler::token;
 use crate::state::block::{
     BLOCKS, Thread, known_threads, lane, process, session, space, thread, thread_at, thread_status,
 };
-use crate::state::{pausing, report};
+use crate::state::{preemption, report};
 
 /// Whether the way back to a checkpoint is open; 0, or an errno.
 pub fn could_go_back(id: u64) -> i64 {
@@ -33,7 +33,7 @@ pub fn could_go_back(id: u64) -> i64 {
         return error;
     }
     let Some(slot) = slots::find(id) else { return error(errno::ENOENT) };
-    match plan(slot, Way::Branch).and_then(|()| lent::could_open()) {
+    match plan(slot, Way::Branch).and_then(|()| borrowed::could_open()) {
         Ok(()) if undertaking::is_needed() => together::could_go_back(slot.together.load(Ordering::Relaxed)),
         Ok(()) => 0,
         Err(error) => error,
@@ -48,7 +48,7 @@ pub fn plan(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
         tracking::end_increments();
         return Err(error);
     }
-    if seats::room() < quiesce::threads() {
+    if parked_threads::room() < quiesce::threads() {
         return Err(error(errno::EAGAIN));
     }
     let from = Then::of(slot);
@@ -59,7 +59,7 @@ pub fn plan(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
         user::is_as_then(slot)?;
     }
     if way == Way::Replay || undertaking::is_needed() {
-        lent::could_open()?;
+        borrowed::could_open()?;
     }
     if way == Way::Replay {
         file_pages::could_show(slot.id.load(Ordering::Relaxed))?;
@@ -70,7 +70,7 @@ pub fn plan(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
     }
     mappings::find_files(&from)?;
     threads_are_there(&from).then_some(()).ok_or(error(errno::ESRCH))?;
-    if way == Way::Replay { aside::put() } else { Ok(()) }
+    if way == Way::Replay { set_aside::put() } else { Ok(()) }
 }
 
 /// True if a kernel thread is there for each thread of then.
@@ -98,12 +98,12 @@ fn threads_are_there(from: &Then) -> bool {
             let now = thread_at(index);
             now.status == thread_status::LIVE && now.tid == tid
         };
-        status as u32 != thread_status::LIVE || seats::has(tid) || (0..known).any(runs)
+        status as u32 != thread_status::LIVE || parked_threads::has(tid) || (0..known).any(runs)
     })
 }
 
-/// Goes back to a checkpoint. The agent, which has the turn, calls this; it has
-/// given the turn when the way was gone, and has it still where an errno is returned.
+/// Goes back to a checkpoint. The agent, which holds the token, calls this; it has
+/// released the token when the way was gone, and has it still where an errno is returned.
 pub fn go_back(id: u64, way: Way) -> Result<(), i64> {
     if let Some(error) = obstacle() {
         return Err(error);
@@ -125,11 +125,11 @@ fn go_back_alone(slot: &'static Checkpoint, way: Way) -> Result<(), i64> {
         // What it did then depended on what it shared then.
         return Err(error(errno::EBUSY));
     }
-    let (own_turn, in_group) = (process().turn, process().in_group);
+    let (own_token, in_group) = (process().token, process().in_group);
     let arrived = Planned::new(slot, way)?.go(way, &mut || {
-        (process().turn, process().in_group) = (own_turn, in_group);
+        (process().token, process().in_group) = (own_token, in_group);
     })?;
-    turn::give();
+    token::give();
     arrived.set_off();
     Ok(())
 }
@@ -166,7 +166,7 @@ impl Planned {
         let undo = undo.inspect_err(|_| open_files::lower_open_files(&self.limit))?;
         // From here on there is no other way.
         if way == Way::Branch {
-            aside::leave();
+            set_aside::leave();
         }
         let (control_fd, proc_dir) = (process().control_fd, proc_dir::descriptor());
         quiesce::sit_down_all();
@@ -185,7 +185,7 @@ impl Planned {
 /// descriptor, or an errno, with which nothing has changed.
 fn branch_off([position, recovery, signal, id]: [u64; 4]) -> Result<i64, i64> {
     let mut answer = None;
-    let fd = lent::along(&mut |socket| {
+    let fd = borrowed::along(&mut |socket| {
         let arguments = [position, recovery | socket << 32, signal, id];
         answer = request_answer(request::BRANCH, arguments, &session().doorbell);
         answer
@@ -207,7 +207,7 @@ pub struct Arrived {
 }
 
 impl Arrived {
-    /// The caller has given the turn.
+    /// The caller has released the token.
     pub fn set_off(self) {
         if let Some(first) = self.first {
             take_up(thread_at(first));
@@ -222,7 +222,7 @@ fn leave_present() {
         let other = thread_at(index);
         if other.process == own && other.status == thread_status::LIVE {
             other.signals.send_again_to(process().pid, other.tid);
-            pause_timer::delete_of(other);
+            preemption_timer::delete_of(other);
         }
     }
     page_tracker::end();
@@ -241,7 +241,7 @@ fn arrive(slot: &Checkpoint, undo: Option<i64>, limit: &[u64; 2]) -> Arrived {
     let from = Then::of(slot);
     from.fetch_pending();
     let process = process();
-    // Who was about to take the turn then begins to do so again.
+    // Who was about to acquire the token then begins to do so again.
     process.taking.store(0, Ordering::SeqCst);
     let position = slot.position.load(Ordering::Relaxed);
     let events = slot.events.load(Ordering::Relaxed);
@@ -294,7 +294,7 @@ fn arrive(slot: &Checkpoint, undo: Option<i64>, limit: &[u64; 2]) -> Arrived {
         // What fires at once is of the new future, too.
         timers::restore();
         // Who is left was made since.
-        seats::end_since(position);
+        parked_threads::end_since(position);
     }
     Arrived { first }
 }
@@ -304,7 +304,7 @@ fn stand_again(block: &mut Thread, way: Way) {
     match block.status {
         thread_status::LIVE => {
             block.alive.store(1, Ordering::SeqCst);
-            block.pausing = pausing::Pausing::default();
+            block.preemption = preemption::Preemption::default();
             block.signals.stand_again(way == Way::Replay);
             block.pending = u32::from(way == Way::Branch);
             block.is_asked = false;
@@ -349,7 +349,7 @@ fn run_anybody() {
 }
 
 fn take_up(block: &crate::state::block::Thread) {
-    if !seats::adopt(block.tid, block) {
+    if !parked_threads::adopt(block.tid, block) {
         report::die("a thread of a checkpoint is not there any more");
     }
 }
@@ -359,7 +359,7 @@ fn take_up(block: &crate::state::block::Thread) {
 pub fn pass_on() -> bool {
     code_changes::follow();
     let Some(word) = process().log.peek() else { return false };
-    if !word.is(Kind::Turn) {
+    if !word.is(Kind::Token) {
         report::fail("a thread ended, and the log does not say who goes on");
     }
     let waits = word.flags() & TICKET != 0;
@@ -372,7 +372,7 @@ pub fn pass_on() -> bool {
 }
 
 /// The log was fed to its end: from now on the process is in the present. The
-/// calling thread has the turn.
+/// calling thread holds the token.
 pub fn enter_present() {
     let together = undertaking::goes_again();
     if together {
@@ -390,7 +390,7 @@ pub fn enter_present() {
     if !together {
         holding::seize();
     }
-    aside::take_back();
+    set_aside::take_back();
     mappings::forget_now();
     process.mode.set_replay(false);
     if together {
@@ -401,8 +401,8 @@ pub fn enter_present() {
     for index in 0..known_threads() {
         let other = thread_at(index);
         if index != thread().index && other.status == thread_status::LIVE {
-            other.turn_wake.fetch_add(1, Ordering::SeqCst);
-            kernel::futex_wake(&other.turn_wake);
+            other.token_wake.fetch_add(1, Ordering::SeqCst);
+            kernel::futex_wake(&other.token_wake);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where a thread of the program stands while it has not got the turn, and how it
+//! Where a thread of the program stands while it has not got the token, and how it
 //! goes on from there, now or after its memory went back.
 
 use core::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use linux_abi::general as nr;
 use crate::code::clocks;
 use crate::ground::registers::Registers;
 use crate::ground::{frame, kernel, notices};
-use crate::scheduler::turn;
+use crate::scheduler::token;
 use crate::signals;
 use crate::state::block::{Thread, process, thread};
 use crate::state::signal_state::Standing;
@@ -39,7 +39,7 @@ pub fn begin_thread() {
 /// The block of a thread of then, prepared for the kernel's thread that takes it up.
 pub fn prepare(block: &mut Thread) {
     block.start = arrive as *const () as u64;
-    if matches!(block.standing, Standing::Call | Standing::Pause) {
+    if matches!(block.standing, Standing::Call | Standing::Preemption) {
         // They may lie deeper, where it is about to run.
         let place = (block.stack_top - size_of::<Registers>() as u64) & !15;
         // SAFETY: the thread is not running, and both places are on its own stack.
@@ -61,7 +61,7 @@ unsafe extern "C" fn arrive(block: *mut Thread) -> ! {
 fn take_up(block: &mut Thread) -> ! {
     signals::set_real_mask(!0);
     // One that had not begun then does not know who it is.
-    turn::begin_thread();
+    token::begin_thread();
     signals::use_own_stack();
     crate::code::interception::intercept();
     clocks::take_over_traps();

@@ -88,7 +88,7 @@ impl Behind {
 
 impl Protection {
     /// The fork was made: what is registered is to be protected, if it is not yet. The calling thread
-    /// has the turn.
+    /// holds the token.
     pub fn go_on_behind(&mut self) {
         if !core::mem::take(&mut self.behind.is_expected) {
             return;

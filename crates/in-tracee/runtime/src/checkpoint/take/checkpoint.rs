@@ -11,11 +11,11 @@ use crate::address_space::unforked;
 use crate::checkpoint::area::{area, obstacle};
 use crate::checkpoint::group::{together, undertaking};
 use crate::checkpoint::resources::{keeper, lists, locks, mappings, postponed, tables, timers, user};
-use crate::checkpoint::restore::seats;
+use crate::checkpoint::restore::parked_threads;
 use crate::checkpoint::take::slots::{self, Group, LOOK_EVERY_MS, all, find, hide, is_left_over, is_taken};
 use crate::checkpoint::take::{increments, quiesce, window};
 use crate::ground::kernel::{self, error};
-use crate::scheduler::{kept_registers, own_turn};
+use crate::scheduler::{kept_registers, own_token};
 use crate::signals;
 use crate::state::block::{lane, process, session, space, thread, thread_status};
 
@@ -26,7 +26,7 @@ const KILLED_LOOKS: u32 = 250;
 /// A base that was idle so often when it looked ends.
 const IDLE_LOOKS: u32 = 3;
 
-/// Takes a checkpoint, with the turn, of all processes that share memory: the id of this
+/// Takes a checkpoint, with the token, of all processes that share memory: the id of this
 /// one's, or an errno.
 pub fn take(origin: u32) -> i64 {
     if let Some(error) = obstacle() {
@@ -73,7 +73,7 @@ pub fn take_one(origin: u32, group: Group) -> i64 {
     slot.together.store(group.number, Ordering::Relaxed);
     slot.others.store(group.others, Ordering::Relaxed);
     slot.sharers.store(undertaking::sharers(), Ordering::Relaxed);
-    slot.tickets.store(own_turn::my_turn().ticket.load(Ordering::SeqCst), Ordering::Relaxed);
+    slot.tickets.store(own_token::my_token().ticket.load(Ordering::SeqCst), Ordering::Relaxed);
     slot.image_segment.store(0, Ordering::Relaxed);
     slot.image_result.store(image_result::NONE, Ordering::Relaxed);
     signals::note_pending(&mut area().pending);
@@ -226,8 +226,8 @@ pub fn discard_one(id: u64) -> i64 {
     // One that ended a moment ago looked before this, and sits down behind it.
     quiesce::wait_for_leaving();
     match all().iter().filter(|at| is_taken(at)).map(|at| at.position.load(Ordering::Relaxed)).min() {
-        Some(oldest) => seats::end_before(oldest),
-        None => seats::end_all(),
+        Some(oldest) => parked_threads::end_before(oldest),
+        None => parked_threads::end_all(),
     }
     0
 }

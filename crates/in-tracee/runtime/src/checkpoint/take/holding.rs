@@ -1,43 +1,43 @@
-//! The turn after a way back.
+//! The token after a way back.
 
 use core::sync::atomic::Ordering;
 
-use crate::scheduler::{own_turn, turn};
+use crate::scheduler::{own_token, token};
 use crate::state::block::{lane, process, thread};
 
-/// The calling thread has the turn, whoever had it; nobody competes.
+/// The calling thread holds the token, whoever had it; nobody competes.
 pub fn seize() {
-    let turn = own_turn::my_turn();
+    let token = own_token::my_token();
     // As it was in the shadow, with threads that are elsewhere now.
     process().taking.store(0, Ordering::SeqCst);
-    turn.seize(thread().identity);
-    lane().turn_sleepers.forget(process().turn);
-    turn::note_holder(turn);
+    token.seize(thread().identity);
+    lane().token_sleepers.forget(process().token);
+    token::note_holder(token);
 }
 
 /// The same where processes compete.
 pub fn begin_again() {
     process().taking.store(0, Ordering::SeqCst);
-    lane().turn_sleepers.forget(process().turn);
-    turn::take();
+    lane().token_sleepers.forget(process().token);
+    token::take();
 }
 
-fn has_turn() -> bool {
-    own_turn::my_turn().running() == Some(thread().identity)
+fn holds_token() -> bool {
+    own_token::my_token().running() == Some(thread().identity)
 }
 
-/// Takes the turn, unless the thread has it.
+/// Takes the token, unless the thread has it.
 pub fn take() {
-    if !has_turn() {
-        turn::take();
+    if !holds_token() {
+        token::take();
     }
 }
 
-/// The same behind a pause that gave the turn: the log says that it is back.
-pub fn take_at_pause() {
-    if !has_turn() {
+/// The same behind a preemption that released the token: the log says that it is back.
+pub fn take_at_preemption() {
+    if !holds_token() {
         thread().yielded = true;
-        return turn::take();
+        return token::take();
     }
-    turn::log_turn();
+    token::log_token();
 }

@@ -10,7 +10,7 @@
 //! newest is kept, hidden, until there is a next one, and a base until nothing rests on
 //! it: so a program that takes and discards one checkpoint after the other forks once.
 //!
-//! Invariant: only the turn's holder is in here. All of it lies in memory that does not
+//! Invariant: only the token's holder is in here. All of it lies in memory that does not
 //! go back.
 
 mod merging;
@@ -256,7 +256,7 @@ pub fn prepare() {
         return;
     }
     if page_tracker::is_open() && !looked {
-        // No pause since the checkpoint before: they are rare.
+        // No preemption since the checkpoint before: they are rare.
         page_tracker::end();
     }
     let possible = !page_tracker::is_open() && little_is_shared() && mappings::list_now();

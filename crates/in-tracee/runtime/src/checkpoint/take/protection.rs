@@ -7,7 +7,7 @@
 //! the program dropped, and code that the runtime has changed.
 //!
 //! Deliberately absent: memory that is shared; and a process that is under the protection
-//! of pauses.
+//! of preemptions.
 
 use lane_protocol::{DATA_START, THREAD_AREA_BYTES, THREADS_START};
 

@@ -7,10 +7,10 @@ use lane_protocol::command_phase;
 use linux_abi::errno;
 
 use crate::checkpoint::area::area;
-use crate::checkpoint::restore::seats;
+use crate::checkpoint::restore::parked_threads;
 use crate::ground::proc_files::{self, Path};
 use crate::ground::{kernel, notices};
-use crate::scheduler::turn;
+use crate::scheduler::token;
 use crate::signals;
 use crate::state::block::{known_threads, lane, process, thread, thread_at, thread_status};
 
@@ -26,9 +26,9 @@ mod verdict {
 }
 
 /// How long threads may sleep where nothing brings them out of the kernel.
-const PATIENCE_NS: u64 = 5_000_000_000;
+const WAIT_MAX_NS: u64 = 5_000_000_000;
 /// How long all may take, however busy the machine is.
-const LONG_PATIENCE_NS: u64 = 300_000_000_000;
+const LONG_WAIT_MAX_NS: u64 = 300_000_000_000;
 const LOOK_EVERY_NS: u64 = 2_000_000;
 /// How often it is asked whether they wait for a processor or a disk only.
 const ASK_EVERY_NS: u64 = 500_000_000;
@@ -60,7 +60,7 @@ pub fn threads() -> usize {
     others().count()
 }
 
-/// Waits for threads that have ended, and given the turn, but do not sit yet.
+/// Waits for threads that have ended, and released the token, but do not sit yet.
 /// Nobody holds them up; where one does not come, it is met at the next checkpoint.
 pub fn wait_for_leaving() {
     let begin_ns = kernel::monotonic_ns();
@@ -118,7 +118,7 @@ fn is_delayed(tid: i32) -> bool {
     matches!(path.read(&mut text).and_then(proc_files::state), Some(b'R' | b'D'))
 }
 
-/// The agent, which has the turn, brings all threads to a stand; it has the turn
+/// The agent, which holds the token, brings all threads to a stand; it holds the token
 /// again when this returns. An errno if one does not come.
 pub fn park_all() -> Result<(), i64> {
     let area = area();
@@ -154,15 +154,15 @@ fn wait_for_parked() -> Result<(), i64> {
         for index in missing().filter(|&index| index as u32 + 1 != asker) {
             signals::ask_to_stop(thread_at(index).tid);
         }
-        turn::give();
+        token::give();
         kernel::futex_wait_ns(&area.parked, seen, LOOK_EVERY_NS);
-        turn::take();
+        token::take();
         waited_ns += LOOK_EVERY_NS;
         crate::checkpoint::group::undertaking::note_progress();
         if waited_ns % ASK_EVERY_NS == 0 && !is_one_on_its_way() {
             slept_ns += ASK_EVERY_NS;
         }
-        if slept_ns >= PATIENCE_NS || waited_ns >= LONG_PATIENCE_NS {
+        if slept_ns >= WAIT_MAX_NS || waited_ns >= LONG_WAIT_MAX_NS {
             return Err(crate::ground::kernel::error(errno::ETIMEDOUT));
         }
     }
@@ -202,12 +202,12 @@ pub fn block_all() {
 /// kernel can hold them up: there is no limit of time.
 pub fn sit_down_all() {
     let wanted = others().count();
-    let before = seats::count();
+    let before = parked_threads::count();
     let area = area();
     area.verdict.store(verdict::SIT_DOWN, Ordering::SeqCst);
     kernel::futex_wake(&area.verdict);
     let mut looks = 0;
-    while seats::count() < before + wanted {
+    while parked_threads::count() < before + wanted {
         wait_a_moment(&mut looks);
     }
     area.parking.store(0, Ordering::SeqCst);
@@ -223,7 +223,7 @@ pub fn stop_asked() -> bool {
         && area().parking.load(Ordering::Relaxed) != 0
 }
 
-/// At a boundary, with the turn: parks if that is asked. Returns with the turn.
+/// At a boundary, with the token: parks if that is asked. Returns with the token.
 #[inline]
 pub fn park_if_wanted() {
     if stop_asked() {
@@ -231,8 +231,8 @@ pub fn park_if_wanted() {
     }
 }
 
-/// The same at a pause that was logged, and gives the turn.
-pub fn park_at_pause() {
+/// The same at a preemption that was logged, and releases the token.
+pub fn park_at_preemption() {
     thread().yielded = true;
     park();
     notices::leave_if_over();
@@ -244,7 +244,7 @@ fn park() {
         return;
     }
     let area = area();
-    turn::give();
+    token::give();
     thread().parked = true;
     area.parked.fetch_add(1, Ordering::SeqCst);
     kernel::futex_wake(&area.parked);
@@ -262,9 +262,9 @@ fn park() {
                     kernel::futex_wait(&area.verdict, verdict::BLOCK, 1000);
                 }
             }
-            _ => seats::sit_down(0),
+            _ => parked_threads::sit_down(0),
         }
     }
     thread().parked = false;
-    turn::take();
+    token::take();
 }

@@ -16,7 +16,7 @@ pub enum Found {
 
 /// The increment with this index.
 pub fn of(index: usize) -> &'static mut Increment {
-    // SAFETY: the callers name one that is mapped; the turn's holder uses it alone, but
+    // SAFETY: the callers name one that is mapped; the token's holder uses it alone, but
     // for its keeper, which uses its own fields.
     unsafe { &mut *((INCREMENTS_START + index as u64 * INCREMENT_BYTES) as *mut Increment) }
 }

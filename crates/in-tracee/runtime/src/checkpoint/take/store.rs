@@ -28,7 +28,7 @@ pub fn map_unforked(start: u64, bytes: u64) -> bool {
 }
 
 fn free_list() -> &'static mut [u32; PAGES_MAX as usize] {
-    // SAFETY: mapped before the first page is; the turn's holder uses it alone.
+    // SAFETY: mapped before the first page is; the token's holder uses it alone.
     unsafe { &mut *(STORE_FREE_START as *mut [u32; PAGES_MAX as usize]) }
 }
 

@@ -19,7 +19,7 @@ use linux_abi::{errno, general as nr};
 
 use crate::checkpoint::area::area;
 use crate::checkpoint::kept_resources::List;
-use crate::code::{islands, own_vdso, sites, withheld};
+use crate::code::{non_executable, own_vdso, sites, trampolines};
 use crate::ground::kernel::{self, error};
 use crate::ground::maps::{self, Mapping, VDSO, protection};
 use crate::ground::proc_files::{self, Path};
@@ -120,7 +120,7 @@ fn write_image() -> u32 {
         log_thread(thread_at(index));
     }
     log.end();
-    islands::log_all();
+    trampolines::log_all();
     image_result::WRITTEN
 }
 
@@ -144,7 +144,7 @@ fn show_own_code() {
     for mapping in then.all[..then.count].iter().filter(|mapping| mapping.private && !mapping.readable) {
         kernel::mprotect(mapping.start, mapping.end - mapping.start, protection(mapping));
     }
-    withheld::give_back();
+    non_executable::give_back();
     sites::restore_all();
 }
 
@@ -153,7 +153,7 @@ fn show_own_code() {
 fn registers_of(block: &Thread) -> Registers {
     let mut registers = match block.standing {
         // SAFETY: as in `standing_threads::resume`.
-        Standing::Call | Standing::Pause => unsafe { *(block.registers_at as *const Registers) },
+        Standing::Call | Standing::Preemption => unsafe { *(block.registers_at as *const Registers) },
         Standing::Beginning | Standing::Fault | Standing::Boarded => block.fault_registers,
     };
     registers.rip = match block.standing {
@@ -165,7 +165,7 @@ fn registers_of(block: &Thread) -> Registers {
 
 // --- mappings ---
 
-/// The mappings that replay makes: those of the program, without the islands. In place of
+/// The mappings that replay makes: those of the program, without the trampolines. In place of
 /// the device stands the id of the kept file. False if there are too many.
 fn list_parts(parts: &mut List) -> bool {
     parts.count = 0;
@@ -185,13 +185,15 @@ fn list_parts(parts: &mut List) -> bool {
     complete && fits
 }
 
-/// Adds what no island covers of a mapping.
+/// Adds what no trampoline covers of a mapping.
 fn add_parts(parts: &mut List, mapping: &Mapping) -> bool {
     let mut at = mapping.start;
     while at < mapping.end {
-        let ahead = islands::all().filter(|island| island.end > at).min_by_key(|island| island.start);
+        let ahead = trampolines::all()
+            .filter(|trampoline| trampoline.end > at)
+            .min_by_key(|trampoline| trampoline.start);
         let (end, next) = match ahead {
-            Some(island) if island.start < mapping.end => (island.start.max(at), island.end),
+            Some(trampoline) if trampoline.start < mapping.end => (trampoline.start.max(at), trampoline.end),
             _ => (mapping.end, mapping.end),
         };
         if end > at {
@@ -269,7 +271,7 @@ fn log_thread(block: &Thread) {
     log.whole_blob(index, u64::from(vector_state().bytes), Tag::Vectors, signal_stack(block.index));
     let stands = match block.standing {
         Standing::Beginning => standing::BEGINS,
-        Standing::Pause => standing::PAUSED,
+        Standing::Preemption => standing::PREEMPTED,
         Standing::Call | Standing::Fault | Standing::Boarded => standing::RUNS,
     };
     let was_last = u64::from(process().logged_thread == index as u32);

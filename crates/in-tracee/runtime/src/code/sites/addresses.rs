@@ -1,13 +1,13 @@
-//! Addresses in the program's own code, and in islands.
+//! Addresses in the program's own code, and in trampolines.
 
-use super::ISLAND_CODE_MAX;
+use super::TRAMPOLINE_CODE_MAX;
 use super::table::{find, sites};
-use crate::code::islands;
+use crate::code::trampolines;
 use crate::ground::memory;
 use crate::state::patched_code::{Site, SiteState};
 
 /// The address to go on at for an instruction pointer that a frame or a waiting
-/// thread holds: inside of a patch, that is its copy in the island.
+/// thread holds: inside of a patch, that is its copy in the trampoline.
 pub fn translate(rip: u64) -> u64 {
     const JUMP: u8 = 0xe9;
     const BEFORE_MAX: u64 = 36;
@@ -26,27 +26,28 @@ pub fn translate(rip: u64) -> u64 {
     if rip >= behind_site && site.resume != 0 {
         site.resume + (rip - behind_site)
     } else if rip <= site.address {
-        site.island + (rip - start)
+        site.trampoline + (rip - start)
     } else {
         rip
     }
 }
 
 /// The address in the program's own code for an instruction pointer that may be in an
-/// island, also in one to which no jump leads any more: a thread may have waited in it.
+/// trampoline, also in one to which no jump leads any more: a thread may have waited in it.
 pub fn original(rip: u64) -> u64 {
-    if !islands::in_island(rip) {
+    if !trampolines::in_trampoline(rip) {
         return rip;
     }
     let state = sites();
-    let is_near =
-        |site: &&Site| site.island != 0 && (site.island..site.island + ISLAND_CODE_MAX).contains(&rip);
+    let is_near = |site: &&Site| {
+        site.trampoline != 0 && (site.trampoline..site.trampoline + TRAMPOLINE_CODE_MAX).contains(&rip)
+    };
     let Some(site) = state.table[..state.site_count].iter().find(is_near) else { return rip };
     let before = u64::from(site.before);
-    let place = rip - site.island;
+    let place = rip - site.trampoline;
     if place <= before {
         site.address - before + place
-    } else if (site.island..=rip).contains(&site.resume) {
+    } else if (site.trampoline..=rip).contains(&site.resume) {
         site.address + u64::from(site.bytes) + (rip - site.resume)
     } else {
         rip

@@ -55,7 +55,7 @@ pub fn find_or_add(address: u64, kind: u8) -> Option<(&'static mut Site, bool)> 
         state.table[state.site_count] = Site {
             address,
             resume: 0,
-            island: 0,
+            trampoline: 0,
             hits: 0,
             state: SiteState::Trapping,
             traps_always: false,

@@ -23,9 +23,9 @@ pub struct Space {
     /// Blocks behind so many were never a thread's, or a process's: they are all zero.
     pub(super) threads_used: usize,
     pub(super) processes_used: usize,
-    pub futexes: crate::state::turns::Queues,
+    pub futexes: crate::state::scheduling::Queues,
     pub translates_code: bool,
-    pub withheld: crate::state::patched_code::Withheld,
+    pub non_executable: crate::state::patched_code::NonExecutable,
     pub sites: Sites,
     pub mapped: crate::state::outside_memory::MappedFiles,
     pub outsiders: crate::state::outside_memory::Outsiders,

@@ -15,11 +15,11 @@ use crate::checkpoint::restore::ways::Way;
 use crate::checkpoint::take::slots::Group;
 use crate::checkpoint::take::{checkpoint, quiesce};
 use crate::ground::kernel::{self, error};
-use crate::scheduler::turn;
+use crate::scheduler::token;
 use crate::state::block::{lane, process};
 use crate::state::report;
 
-/// The agent was called in. It has not got the turn, but for the time in which threads
+/// The agent was called in. It has not got the token, but for the time in which threads
 /// come to a stand.
 pub fn follow() -> i64 {
     let together = together();
@@ -118,9 +118,9 @@ fn follow_back(round: u32, number: u32, way: Way) {
     let parked = match obstacle() {
         Some(error) => Err(error),
         None => {
-            turn::take();
+            token::take();
             let parked = quiesce::park_all();
-            turn::give();
+            token::give();
             parked
         }
     };

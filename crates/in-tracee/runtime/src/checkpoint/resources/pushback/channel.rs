@@ -5,7 +5,7 @@ use linux_abi::general as nr;
 use super::{ACCEPTED, DATA, ENDED, data_of, pieces, pushback, settle};
 use crate::checkpoint::area::area;
 use crate::checkpoint::kept_resources::{Channel, Descriptor, Pushed, Stood};
-use crate::checkpoint::restore::stand_ins;
+use crate::checkpoint::restore::placeholders;
 use crate::ground::kernel;
 
 /// What has no inode of its own (eventfd(2)) goes by its number.
@@ -67,7 +67,7 @@ pub fn keep_known() {
         let is_there = !channel.is_unknown()
             && !channel.is_awaited()
             && is_in(&tables.then, channel, fd)
-            && (is_in(&tables.now, channel, fd) || stand_ins::comes(tables, channel));
+            && (is_in(&tables.now, channel, fd) || placeholders::comes(tables, channel));
         // Left of one that was accepted again.
         let is_left = tables.now.find(fd).is_some_and(|now| now.channel() == channel);
         let comes_again = || {

@@ -12,7 +12,7 @@ use crate::checkpoint::area::{RECORDS_BYTES_MAX, area, records_place};
 use crate::checkpoint::kept_resources::{Interest, PUSHED_MAX, Pushed};
 use crate::checkpoint::resources::interests;
 use crate::ground::{kernel, memory};
-use crate::log::lent;
+use crate::log::borrowed;
 
 /// A way back was gone: takes over what was read and accepted since, of which the supervisor has
 /// made a file.
@@ -20,7 +20,7 @@ pub fn load(fd: i64) {
     let left_bytes = keep_left();
     let logged_bytes = crate::log::kept_files::size_of(fd as i32);
     let mapped = map_records(fd, logged_bytes, left_bytes);
-    lent::close(fd);
+    borrowed::close(fd);
     let pushback = pushback();
     if !mapped {
         pushback.count = 0;

@@ -37,7 +37,7 @@ pub fn pass(number: u64, passing: &Passing) -> Option<i64> {
     if kind == ENDED || passing.bytes == 0 {
         return Some(0);
     }
-    // Whoever is here has the turn, and so does not wait for room.
+    // Whoever is here holds the token, and so does not wait for room.
     const POLLOUT: u64 = 4;
     let mut entry = target & 0xffff_ffff | POLLOUT << 32;
     kernel::call(nr::__NR_poll, [&raw mut entry as u64, 1, 0, 0, 0, 0]);

@@ -7,7 +7,7 @@ use super::{COPIES_MAX, NUMBERS_MAX};
 use crate::checkpoint::kept_resources::{Descriptor, Tables};
 use crate::checkpoint::resources::locks;
 use crate::ground::kernel;
-use crate::log::lent;
+use crate::log::borrowed;
 use crate::state::own_descriptors::move_high;
 
 /// Gets a file back that the shadow has kept open.
@@ -46,7 +46,7 @@ fn fill_below(handle: i64, fd: u32, below: &mut [u64; NUMBERS_MAX / 64]) {
 fn take_lowest(keeper: i32, handle: i64, then: &Descriptor) {
     let mut copy = kernel::call(nr::__NR_pidfd_getfd, [handle as u64, u64::from(then.fd), 0, 0, 0, 0]);
     if kernel::failed(copy) {
-        copy = lent::open(lane_protocol::lent::DESCRIPTOR, [keeper as u64, u64::from(then.fd)]);
+        copy = borrowed::open(lane_protocol::borrowed::DESCRIPTOR, [keeper as u64, u64::from(then.fd)]);
     }
     if kernel::failed(copy) {
         return;
