@@ -1,9 +1,13 @@
-// What VS Code needs of Retrovane beside the protocol: who speaks it, and a view of recordings.
+// What VS Code needs of Retrovane beside the protocol: who speaks it, a view of recordings, their timelines, and
+// buttons that lead to places in them.
 //
 // Deliberately absent: dependencies, a build step, anything that reaches a network.
 "use strict";
 
 const { execFile } = require("node:child_process");
+const { mkdtemp, readFile, rm } = require("node:fs/promises");
+const os = require("node:os");
+const path = require("node:path");
 const vscode = require("vscode");
 
 function program() {
@@ -49,20 +53,68 @@ function open(recording) {
   });
 }
 
-/** From the menu of a variable: to who wrote it last. */
-async function lastWrite(context) {
-  const session = vscode.debug.activeDebugSession;
-  const expression = context?.variable?.evaluateName;
-  if (session === undefined || session.type !== "retrovane" || expression === undefined) {
+/** A recording's page, or that of the session's one, in a view: a click there leads the debugger to that place. */
+async function timeline(recording) {
+  const configuration = vscode.debug.activeDebugSession?.configuration;
+  const trace = recording?.name ?? (configuration?.type === "retrovane" ? configuration.trace : undefined);
+  const folder = await mkdtemp(path.join(os.tmpdir(), "retrovane-"));
+  try {
+    const page = path.join(folder, "page.html");
+    const words = ["timeline", "--quiet", "--pictures", "none", "-o", page];
+    await new Promise((resolve, reject) => {
+      execFile(program(), trace === undefined ? words : [...words, trace], (error, _, stderr) =>
+        error ? reject(new Error(stderr.trim() || error.message)) : resolve());
+    });
+    const text = await readFile(page, "utf8");
+    const title = `Timeline: ${trace ?? "latest"}`;
+    const panel = vscode.window.createWebviewPanel("retrovane.timeline", title, vscode.ViewColumn.Active, {
+      enableScripts: true, retainContextWhenHidden: true, localResourceRoots: [],
+    });
+    panel.webview.onDidReceiveMessage((place) => goTo(trace, place));
+    panel.webview.html = text;
+  } catch (error) {
+    vscode.window.showErrorMessage(`The timeline cannot be drawn: ${error.message}`);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** The debugger goes to a place of a recording: the one that looks at it, or a new one. */
+async function goTo(trace, place) {
+  const at = String(place.at);
+  if (!/^(start|end|crash|[0-9]+(\+[0-9]+)?)$/.test(at) || !Number.isInteger(place.process)) {
     return;
   }
-  const frame = vscode.debug.activeStackItem;
+  const session = vscode.debug.activeDebugSession;
+  const shown = session?.type === "retrovane" ? session.configuration : undefined;
+  if (shown !== undefined && shown.trace === trace && shown.process === place.process) {
+    await ask(`seek ${at}`);
+    return;
+  }
+  await vscode.debug.startDebugging(undefined, {
+    type: "retrovane", request: "attach", name: `${trace ?? "latest"} at ${at}`, trace, process: place.process,
+    at, stopOnEntry: true,
+  });
+}
+
+/** A command of ours, as in the debug console. */
+async function ask(expression, frameId) {
+  const session = vscode.debug.activeDebugSession;
+  if (session?.type !== "retrovane") {
+    return;
+  }
   try {
-    await session.customRequest("evaluate", {
-      expression: `last-write ${expression}`, context: "repl", frameId: frame?.frameId,
-    });
+    await session.customRequest("evaluate", { expression, context: "repl", frameId });
   } catch (error) {
     vscode.window.showErrorMessage(`${expression}: ${error.message}`);
+  }
+}
+
+/** From the menu of a variable: to who wrote it last. */
+async function lastWrite(context) {
+  const expression = context?.variable?.evaluateName;
+  if (expression !== undefined) {
+    await ask(`last-write ${expression}`, vscode.debug.activeStackItem?.frameId);
   }
 }
 
@@ -75,6 +127,9 @@ function activate(context) {
     vscode.commands.registerCommand("retrovane.refresh", () => view.refresh()),
     vscode.commands.registerCommand("retrovane.open", open),
     vscode.commands.registerCommand("retrovane.lastWrite", lastWrite),
+    vscode.commands.registerCommand("retrovane.timeline", timeline),
+    vscode.commands.registerCommand("retrovane.begin", () => ask("seek begin")),
+    vscode.commands.registerCommand("retrovane.end", () => ask("seek end")),
     vscode.debug.onDidTerminateDebugSession(() => view.refresh()),
   );
 }

@@ -129,6 +129,63 @@ fn the_page_is_looked_at() {
 }
 
 #[test]
+fn it_is_led_by_keys_filtered_and_dark() {
+    const RIGHT: &str = "\u{e014}";
+    const DOWN: &str = "\u{e015}";
+    let drawn = Drawn::of("tests/senders/meets.c", &["record", "-q"]);
+    let browser = Browser::start();
+    browser.open(&drawn.page());
+    browser.keys("#canvas", "+");
+    browser.keys("#canvas", "+");
+    browser.wait_for("to - from < count / 3");
+    let begin = browser.value("from").as_f64().expect("a number");
+    browser.keys("#canvas", RIGHT);
+    browser.wait_for(&format!("from > {begin}"));
+    browser.value("choose(3, false)");
+    browser.keys("#canvas", DOWN);
+    browser.wait_for("chosen == 4");
+    browser.keys("#canvas", "/");
+    browser.wait_for("document.activeElement.id == 'search'");
+    // The list is without what is filtered.
+    let list = "document.getElementById('list').textContent";
+    browser.wait_for(&format!("{list}.includes('openat(')"));
+    browser.value("document.querySelectorAll('#classes input')[1].click()");
+    browser.wait_for(&format!("!{list}.includes('openat(') && {list}.includes('mmap(')"));
+    browser.value("document.querySelectorAll('#classes input')[1].click()");
+    browser.wait_for(&format!("{list}.includes('openat(')"));
+    let back = "getComputedStyle(document.body).backgroundColor";
+    browser.prefer("prefers-color-scheme", "light");
+    let light = browser.value(back);
+    browser.prefer("prefers-color-scheme", "dark");
+    browser.wait_for(&format!("{back} == 'rgb(13, 17, 23)'"));
+    assert_ne!(light, "rgb(13, 17, 23)");
+}
+
+/// In an editor's view a click tells the editor where it leads.
+#[test]
+fn an_editor_is_told_of_clicks() {
+    let drawn = Drawn::of("tests/senders/meets.c", &["record", "-q"]);
+    let text = std::fs::read_to_string(drawn.page()).expect("the page");
+    let editor = "<script>function acquireVsCodeApi() { return { postMessage: (place) => \
+                  { document.body.dataset.told = JSON.stringify(place); } }; }</script>";
+    let page = drawn.bench.path("in-editor.html");
+    std::fs::write(&page, text.replacen("<script>", &format!("{editor}<script>"), 1)).expect("a copy");
+    let browser = Browser::start();
+    browser.open(&page);
+    search(&browser, "by fifo");
+    browser.wait_for("document.querySelector('#list .at') != null");
+    browser.click("#list .at");
+    browser.wait_for("document.body.dataset.told != undefined");
+    let told = browser.value("JSON.parse(document.body.dataset.told)");
+    assert!(told["trace"].as_str().is_some_and(|trace| trace.ends_with("trace")), "{told}");
+    assert!(
+        told["process"].is_u64() && told["at"].as_str().is_some_and(|at| at.parse::<u64>().is_ok()),
+        "{told}"
+    );
+    assert_eq!(browser.value("document.getElementById('status').textContent.startsWith('copied')"), false);
+}
+
+#[test]
 fn threads_have_rows_and_events_have_times() {
     let drawn = Drawn::of("tests/page/named_threads.c", &["record", "-q"]);
     let browser = Browser::start();

@@ -123,9 +123,19 @@ fn check(tool: &Tool, scenario: &Scenario) -> TestResult {
 }
 
 /// The extension for VS Code, in a stand-in for the editor.
-fn check_extension() -> TestResult {
+fn check_extension(tool: &Tool) -> TestResult {
+    let scratch = Scratch::new("extension")?;
+    let home = scratch.fresh_directory("home")?;
+    for program in ["echo", "true"] {
+        let mut record = Command::new(&tool.binary);
+        record.args(["--quiet", "record", "--", program]);
+        suites::plain_environment(&mut record, &home);
+        run(record, RUN_TIME_MAX)?;
+    }
     let mut node = Command::new("node");
-    node.arg(root().join("tests/dap/extension.js")).arg(root().join("editors/vscode"));
+    node.arg(root().join("tests/dap/extension.js")).arg(root().join("editors/vscode")).arg(&tool.binary);
+    suites::plain_environment(&mut node, &home);
+    node.env("TMPDIR", scratch.fresh_directory("temporary")?);
     let outcome = run(node, RUN_TIME_MAX)?;
     compare(&format!("{}{}", outcome.stdout_text(), outcome.stderr_text()), &["the extension is whole"], &[])
 }
@@ -140,7 +150,8 @@ pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
             None => trial,
         }
     };
-    let extension = Trial::test("editor_extension", || check_extension().map_err(Failed::from));
+    let own = Arc::clone(tool);
+    let extension = Trial::test("editor_extension", move || check_extension(&own).map_err(Failed::from));
     let extension = match have_program("node") {
         true => extension,
         false => extension.with_kind("needs node").with_ignored_flag(true),

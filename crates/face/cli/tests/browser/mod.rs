@@ -130,6 +130,13 @@ impl Browser {
         self.post("/actions", &json!({"actions": [{"type": "pointer", "id": "mouse", "actions": actions}]}));
     }
 
+    /// Lets the page believe that its reader prefers this.
+    pub fn prefer(&self, feature: &str, value: &str) {
+        let features = json!([{"name": feature, "value": value}]);
+        let command = json!({"cmd": "Emulation.setEmulatedMedia", "params": {"features": features}});
+        self.post("/goog/cdp/execute", &command);
+    }
+
     /// Turns the wheel at a place of the window.
     pub fn wheel(&self, [x, y]: [f64; 2], by: i64) {
         let scroll = json!({"type": "scroll", "x": x as i64, "y": y as i64, "deltaX": 0, "deltaY": by});
