@@ -31,6 +31,7 @@ use crate::state::deliverable::{
     self, SA_RESTART, dies_told, is_delivered, next_deliverable, next_deliverable_with,
 };
 use crate::state::report;
+use crate::state::runtime_log::{LogSubject, say};
 use crate::state::signal_numbers::{
     CORES, DEFAULT, ENDINGS, HARMLESS, IGNORE, NEVER_BLOCKED, OURS, REAL_TIME, SIGBUS, SIGILL, SIGKILL,
     SIGSEGV, SIGSTOP, SIGSYS, SIGTRAP, bit,
@@ -334,6 +335,7 @@ fn note_interrupt(signal: u32, info: &Info) {
 
 /// An asynchronous signal: queued, and the call that may be about to begin held back.
 pub fn arrive(signal: u32, info: &Info, context: &mut RealFrame) {
+    say(LogSubject::Signals, "signal arrived", [u64::from(signal), context.rip]);
     let signals = &mut thread().signals;
     let action = process().actions().actions[(signal as usize).min(64)];
     if process().replays() {
@@ -491,6 +493,7 @@ pub fn force(signal: u32, info: &Info) -> bool {
 /// Lets the kernel's default action of a signal happen to us. It returns in the first process of
 /// a namespace, which no signal kills that is sent (pid_namespaces(7)): ours are needed on.
 pub fn die_of(signal: u32) {
+    say(LogSubject::Signals, "dies of signal", [u64::from(signal), 0]);
     let own = set_default(signal);
     let mask = bit(signal);
     kernel::call(nr::__NR_rt_sigprocmask, [u64::from(nr::SIG_UNBLOCK), &raw const mask as u64, 0, 8, 0, 0]);
@@ -534,6 +537,7 @@ pub fn die_at(registers: &Registers, signal: u32) {
 
 /// What was recorded of the fault.
 pub fn replay_fault(registers: &Registers, signal: u32, handled: bool) -> Info {
+    say(LogSubject::Signals, "fault replayed", [u64::from(signal), registers.rip]);
     crate::address_space::code_changes::follow();
     deaths::apply_stores();
     let Some(word) = process().log.peek() else {
@@ -743,6 +747,7 @@ fn replay_signal(registers: &mut Registers, word: Header) {
 /// SIGSEGV comes instead, as from the kernel, whose handler may want another stack (sigaltstack(2)).
 /// False if none can be built. Both modes decide the same: memory and actions say it.
 pub fn deliver(registers: &mut Registers, signal: u32, info: &Info) -> bool {
+    say(LogSubject::Signals, "signal delivered", [u64::from(signal), registers.rip]);
     const SI_KERNEL: u64 = 0x80;
     let signals = &mut thread().signals;
     let saved_mask = signals.mask;

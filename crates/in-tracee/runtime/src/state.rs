@@ -15,6 +15,7 @@ pub mod patched_code;
 pub mod preemption;
 pub mod recorded_processes;
 pub mod report;
+pub mod runtime_log;
 pub mod scheduling;
 pub mod signal_numbers;
 pub mod signal_state;

@@ -32,6 +32,7 @@ mod process_facts;
 mod program;
 mod remote;
 mod replay_start;
+mod runtime_log;
 mod sandbox;
 mod segments;
 mod session_file;

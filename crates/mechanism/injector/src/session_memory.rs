@@ -20,6 +20,7 @@ use crate::image::runtime_image;
 use crate::lane::{Lane, Segment};
 use crate::limits::FileSizeLimit;
 use crate::process::unnamed_file;
+use crate::runtime_log;
 use crate::session_file::SessionFile;
 use crate::standard_files::{offset_of, standard_file};
 
@@ -271,6 +272,7 @@ impl SessionMemory {
         // is valid for all its fields; nobody else has a reference to it yet.
         let session = unsafe { &mut *self.at(FILE_SESSION).cast::<Session>() };
         session.magic = SESSION_MAGIC;
+        runtime_log::begin(session);
         session.mode = setup.mode as u32;
         session.has_file = u32::from(self.file.is_some());
         session.interception = setup.interception as u32;
@@ -483,6 +485,7 @@ impl Drop for SessionMemory {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `map`; all borrows of it ended with `self`.
         unsafe {
+            runtime_log::end(self.session());
             libc::munmap(self.base.as_ptr().cast(), self.bytes as usize);
         }
     }

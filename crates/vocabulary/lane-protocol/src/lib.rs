@@ -26,6 +26,7 @@ mod numbered_words;
 mod output_places;
 mod outside_files;
 mod ring;
+mod runtime_log;
 mod session;
 mod together;
 mod token;
@@ -47,6 +48,9 @@ pub use live::*;
 pub use output_places::OutputPlaces;
 pub use outside_files::{OUTSIDE_FILES_MAX, OutsideFile, OutsideFiles, outside_state, untimely};
 pub use ring::Ring;
+pub use runtime_log::{
+    LOG_ENTRIES, LOG_SUBJECTS, LOG_TEXT_BYTES, LogEntry, LogSubject, RuntimeLog, log_mask,
+};
 pub use session::*;
 pub use together::*;
 pub use token::{

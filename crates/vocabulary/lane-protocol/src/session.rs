@@ -10,6 +10,7 @@ use crate::live::{CHECKPOINTS_MAX, Change, Checkpoint, Command, Missing, RECOVER
 use crate::output_places::OutputPlaces;
 use crate::outside_files::OutsideFiles;
 use crate::ring::Ring;
+use crate::runtime_log::RuntimeLog;
 use crate::together::{SHARED_FILES_MAX, SharedFile, Together};
 use crate::token::ExecutionToken;
 use crate::token_sleepers::TokenSleepers;
@@ -17,7 +18,7 @@ use crate::unlogged_deaths::UnloggedDeaths;
 use crate::written_files::WrittenFiles;
 
 /// Value of [`Session::magic`]: "rvlane" and the version of this layout.
-pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_0009;
+pub const SESSION_MAGIC: u64 = 0x7276_6c61_6e65_000a;
 
 /// What the session does. Kept in [`Session::mode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,6 +180,8 @@ pub struct Session {
     pub refers: u32,
     /// Recording: not zero where processes can go back in time.
     pub live: u32,
+    /// What the runtime says of itself: [`crate::LogSubject`]s.
+    pub runtime_log_mask: u32,
     /// With `live`: what is done where a process would die, a [`crate::crash_policy`].
     pub on_crash: u32,
     /// With `live`: how often a process may go back instead of dying.
@@ -290,6 +293,7 @@ pub struct Session {
     pub files: [KeptFile; FILES_MAX],
     /// How much the site of each recipe is used; the runtime's own counting.
     pub site_uses: [AtomicU8; RECIPES_MAX],
+    pub runtime_log: RuntimeLog,
 }
 
 /// Tokens that a session has.

@@ -76,6 +76,7 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("without_home", false, ways::without_home),
     ("nobody_listens", false, ways::nobody_listens),
     ("traced_is_told", false, ways::traced_is_told),
+    ("runtime_says_what_it_does", false, ways::runtime_says_what_it_does),
     ("strangers_reach_nothing", false, strangers::reaches_nothing),
     ("sandbox_by_option", false, strangers::sandbox_by_option),
     ("analysis_takes_long", false, analysis::analysis_takes_long),

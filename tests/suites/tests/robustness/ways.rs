@@ -234,3 +234,36 @@ pub fn traced_is_told(tool: &Tool) -> TestResult {
     check(replayed.code == 0, "the debugger's code", &replayed)?;
     says(&replayed, &["traced", "is missing"])
 }
+
+/// What the runtime says of itself, where that is asked for: of a recording and of its replay the same.
+pub fn runtime_says_what_it_does(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "runtime-log")?;
+    let said = |args: &[&str], name: &str| {
+        let file = bench.run.join(name);
+        let mut command = bench.tool_command(User::Current, args);
+        command.env("RETROVANE_RUNTIME_LOG", "signals,process").env("RETROVANE_RUNTIME_LOG_FILE", &file);
+        let outcome = run(command, RUN_TIME_MAX)?;
+        let text = std::fs::read_to_string(&file).map_err(|error| format!("{name}: {error}"))?;
+        // Without its own number, which counts what only one of the two does, too.
+        let delivered = text.lines().filter(|line| line.contains("signal delivered"));
+        let lines: Vec<String> =
+            delivered.filter_map(|line| Some(line.split_once("lane")?.1.to_owned())).collect();
+        Ok::<_, String>((outcome, text, lines))
+    };
+    let script = "trap 'echo caught' USR1; kill -USR1 $$; (exit 3); true";
+    let record = ["record", "-o", path(&bench.trace), "--", "bash", "-c", script];
+    let (recorded, text, delivered) = said(&record, "recorded")?;
+    check(recorded.code == 0 && recorded.stdout == b"caught\n", "the recording", &recorded)?;
+    if delivered.is_empty() || !text.contains("clone") || text.contains(" call ") {
+        return Err(format!("not what was asked for:\n{text}"));
+    }
+    let (replayed, _, again) = said(&["replay", path(&bench.trace)], "replayed")?;
+    check(replayed.code == 0, "the replay", &replayed)?;
+    if again != delivered {
+        return Err(format!("recording: {delivered:#?}\nreplay: {again:#?}"));
+    }
+    let mut other = bench.tool_command(User::Current, &["record", "-o", "other", "--", "true"]);
+    other.env("RETROVANE_RUNTIME_LOG", "signals,tokens");
+    let told = run(other, RUN_TIME_MAX)?;
+    says(&told, &["tokens", "scheduler"])
+}

@@ -24,6 +24,7 @@ use crate::ground::{kernel, memory, notices};
 use crate::log;
 use crate::state::block::{process, session, space};
 use crate::state::patched_code::{MAPS, SLOTS, Site, SiteState};
+use crate::state::runtime_log::{LogSubject, say};
 pub use addresses::{original, translate};
 use restored::cover_again;
 pub use restored::{
@@ -150,6 +151,7 @@ fn recipes_of(file: u32) -> Option<&'static [Recipe]> {
 }
 
 fn rewrite(site: &mut Site) {
+    say(LogSubject::Code, "site is to be rewritten", [site.address, u64::from(site.kind)]);
     notices::code_changed();
     match recipe_of(site.address) {
         Some(recipe) if recipe.kind == site_kind::SYSCALL => {
@@ -439,6 +441,7 @@ pub fn note_spin(site: &mut Site, gave: bool) {
 /// Puts the original code of a site back. Millions of rounds may follow until a preemption that is waited
 /// for beside it.
 fn restore(site: &mut Site) {
+    say(LogSubject::Code, "site restored", [site.address, 0]);
     notices::code_changed();
     notices::while_replay_trap_is_lifted(&mut || {
         if site.is_stopped() {

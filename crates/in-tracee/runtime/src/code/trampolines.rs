@@ -13,6 +13,7 @@ use crate::ground::assembly::{rv_entry_instruction, rv_entry_site};
 use crate::ground::{kernel, memory};
 use crate::state::block::{process, space};
 use crate::state::patched_code::{TRAMPOLINES, Trampoline, Trampolines};
+use crate::state::runtime_log::{LogSubject, say};
 use runtime_logic::branches::Branch;
 
 /// Bytes of a trampoline for sites; behind them a page for a replay trap.
@@ -189,6 +190,7 @@ fn map_trampoline_at(address: u64) -> bool {
 }
 
 fn add_trampoline(start: u64) {
+    say(LogSubject::Code, "island mapped", [start, 0]);
     let state = trampolines();
     if state.count < TRAMPOLINES {
         state.list[state.count] = Trampoline { start, used: 0 };

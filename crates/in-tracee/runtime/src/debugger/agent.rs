@@ -29,6 +29,7 @@ use crate::ground::registers::{Registers, TRAP_FLAG};
 use crate::preemption::replay_trap;
 use crate::state::block::{lane, process, session, thread};
 use crate::state::live;
+use crate::state::runtime_log::{LogSubject, say};
 
 /// Code of the signal that interrupts: among those of rt_tgsigqueueinfo(2) that the
 /// kernel gives no meaning.
@@ -432,6 +433,7 @@ pub fn on_interrupt(context: &mut RealFrame, inside: bool) {
 // --- standing still ---
 
 pub fn stop(context: &mut RealFrame, kind: u32) {
+    say(LogSubject::Debugger, "agent stops", [u64::from(kind), context.rip]);
     breakpoints::give_back_code();
     context.flags &= !TRAP_FLAG;
     state().mode = Mode::Stopped;
@@ -468,6 +470,7 @@ pub fn stop(context: &mut RealFrame, kind: u32) {
 }
 
 fn begin_command(context: &mut RealFrame) {
+    say(LogSubject::Debugger, "agent goes on", [context.rip, 0]);
     let own = state();
     live_stops::note_going_on(context.rip);
     programs::begin_command();

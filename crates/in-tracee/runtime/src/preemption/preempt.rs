@@ -30,6 +30,7 @@ use crate::scheduler::{chaos, fairness, own_token, private_futexes};
 use crate::state::block::{process, thread};
 use crate::state::deliverable;
 use crate::state::preemption::{Preemption, Search, Stand, Watching, WayAside};
+use crate::state::runtime_log::{LogSubject, say};
 use spinning::{compare_ns, watch_spin};
 
 /// How long a signal waits for a system call, in nanoseconds.
@@ -192,6 +193,7 @@ pub fn watch_again() {
 /// One step on the way to a pause: two looks at what changes, then the search for
 /// a place.
 fn approach(context: &mut RealFrame) {
+    say(LogSubject::Preemption, "asked while computing", [context.rip, 0]);
     if trampolines::in_trampoline(context.rip) || notices::cannot_preempt_at(context.rip) {
         // A trampoline may lead back into a computation.
         return run_on(context, WATCH_NS);
@@ -376,6 +378,7 @@ pub fn abandon() {
 }
 
 fn begin_preemption(context: &mut RealFrame) {
+    say(LogSubject::Preemption, "pause begins", [context.rip, 0]);
     let preemption = &mut thread().preemption;
     preemption.watching = Watching::Nothing;
     preemption.search = if chaos::is_on() { Search::by_chance() } else { Search::from(context.rip) };

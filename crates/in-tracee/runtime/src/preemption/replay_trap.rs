@@ -27,6 +27,7 @@ use crate::preemption::replay_trap_guard::is_writable;
 use crate::preemption::replay_trap_stub::{self, Layout, Writer, jump_to};
 use crate::state::block::process;
 use crate::state::preemption::{CONDITIONS, Condition, ReplayTrap};
+use crate::state::runtime_log::{LogSubject, say};
 use crate::state::{deliverable, live};
 
 /// Order of the registers in a preemption's body, as the processor numbers them; rip
@@ -59,6 +60,7 @@ fn expected(index: u64) -> u64 {
 
 /// Plants the replay trap for the preemption at hand.
 pub fn plant() {
+    say(LogSubject::Preemption, "replay trap planted", [expected(0), 0]);
     let address = expected(preemption_word::RIP as u64);
     let replay_trap = replay_trap();
     if replay_trap.address != 0 {
@@ -229,6 +231,7 @@ pub fn takes(context: &mut RealFrame) -> bool {
 }
 
 fn go_to_point(registers: Registers, context: &mut RealFrame) {
+    say(LogSubject::Preemption, "replay trap taken", [registers.rip, 0]);
     float_place().put(context.vector_memory().0);
     remove();
     preemption_point::lead_to(context, registers);

@@ -31,6 +31,7 @@ use crate::state::block::{
     thread_at, thread_status,
 };
 use crate::state::call_state::{self, Done};
+use crate::state::runtime_log::{LogSubject, say};
 use crate::state::unborn::{NO_SEGMENT, sharer_is_there};
 use crate::state::{group_replay, report};
 
@@ -139,6 +140,7 @@ pub fn clone3(registers: &mut Registers, args: &[u64; 6]) -> Done {
 }
 
 fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRequest) -> Done {
+    say(LogSubject::Process, "clone", [number, 0]);
     let CloneRequest { flags, stack, parent_tid, child_tid, tls, pidfd, place } = *request;
     let impossible =
         (flags & THREAD != 0 && flags & SIGHAND == 0) || (flags & SIGHAND != 0 && flags & VM == 0);
@@ -666,6 +668,7 @@ pub fn map_own_lane(slot: u64) {
 
 /// execve and execveat.
 pub fn exec(registers: &mut Registers, number: u64, args: &[u64; 6]) -> Done {
+    say(LogSubject::Process, "execve", [number, 0]);
     let at = number == u64::from(nr::__NR_execveat);
     let count = if at { 5 } else { 3 };
     if process().replays() {
@@ -855,6 +858,7 @@ fn meets_region(fd: u64, head: &[u8; 64]) -> bool {
 
 /// exit and exit_group.
 pub fn exit(code: i32) -> Done {
+    say(LogSubject::Process, "exits", [code as u64, 0]);
     // What another thread has written just now is logged before it ends with us.
     let has_others = process().threads > 1;
     if has_others {

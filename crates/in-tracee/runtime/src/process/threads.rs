@@ -25,11 +25,13 @@ use crate::state::block::{
     provide_thread, thread, thread_at, thread_status,
 };
 use crate::state::call_state::Done;
+use crate::state::runtime_log::{LogSubject, say};
 use crate::state::{live, preemption, report, signal_state};
 use crate::{lab, signals};
 
 /// clone with CLONE_THREAD.
 pub fn create(registers: &mut Registers, number: u64, count: usize, request: &CloneRequest) -> Done {
+    say(LogSubject::Process, "thread is to be made", [number, 0]);
     if process().replays() {
         return replay_create(registers, request);
     }
@@ -249,6 +251,7 @@ pub fn exit(registers: &Registers, args: &[u64; 6]) -> ! {
 
 /// The end of a thread that is not the last, by a call whose event `begin` begins.
 pub fn end(registers: &Registers, code: u64, begin: &dyn Fn()) -> ! {
+    say(LogSubject::Process, "thread ends", [code, 0]);
     let own = thread();
     let process = process();
     let replaying = process.replays();

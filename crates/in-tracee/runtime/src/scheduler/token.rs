@@ -26,6 +26,7 @@ use crate::scheduler::{
 };
 use crate::state::block::{lane, process, session, thread, thread_at, thread_status};
 use crate::state::report;
+use crate::state::runtime_log::{LogSubject, say};
 pub use joining::join;
 use joining::last_successor;
 
@@ -151,6 +152,7 @@ pub fn note_holder(token: &ExecutionToken) {
 /// Gives the token.
 #[inline]
 pub fn give() {
+    say(LogSubject::Scheduler, "turn given", [0, 0]);
     crate::scheduler::kept_registers::note();
     let token = my_token();
     wake(token, token.give(thread().identity));
@@ -241,6 +243,7 @@ pub fn take() {
 
 /// The thread holds the token now; `before` had it before.
 fn taken(token: &ExecutionToken, before: u64) {
+    say(LogSubject::Scheduler, "turn taken", [before, 0]);
     let me = thread().identity;
     thread().scheduling.had_at = token.changes.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     forced::note_taken(thread().scheduling.had_at);
@@ -323,6 +326,7 @@ pub fn yield_while(lasts: &mut dyn FnMut() -> bool) {
 /// Gives the token and waits until it comes back.
 #[cold]
 pub fn yield_now() {
+    say(LogSubject::Scheduler, "turn yielded", [0, 0]);
     give();
     take();
 }
@@ -407,6 +411,7 @@ fn follow_event(word: Header, comes_back: bool) {
 
 /// The thread of this index is the next to run.
 fn pass_to(index: u32) {
+    say(LogSubject::Scheduler, "turn passed on", [u64::from(index), 0]);
     let known = (index as usize) < crate::state::block::known_threads();
     if !known || thread_at(index as usize).status != thread_status::LIVE {
         report::fail("the log releases the token to a thread that does not exist");

@@ -26,6 +26,7 @@ use crate::scheduler::{contention, fairness, token};
 use crate::signals::{self, deaths, die_at, killing, stopping};
 use crate::state::block::{process, session, thread};
 use crate::state::call_state::{Before, Done};
+use crate::state::runtime_log::{LogSubject, say};
 use crate::state::{in_lab, live, report, signal_state};
 use crate::syscalls::{calls, detect, direct_calls, filters, proc_opens, specials};
 
@@ -36,6 +37,7 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     let thread = thread();
     thread.standing = signal_state::Standing::Call;
     thread.registers_at = &raw const *registers as u64;
+    say(LogSubject::Syscalls, "call", [registers.rax, registers.rcx]);
     if asked_calls::is_call(u64::from(registers.rax as u32)) && asked_calls::replaying_asked(registers) {
         return Leave::Call;
     }

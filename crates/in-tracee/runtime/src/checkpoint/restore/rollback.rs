@@ -25,6 +25,7 @@ use crate::scheduler::token;
 use crate::state::block::{
     BLOCKS, Thread, known_threads, lane, process, session, space, thread, thread_at, thread_status,
 };
+use crate::state::runtime_log::{LogSubject, say};
 use crate::state::{preemption, report};
 
 /// Whether the way back to a checkpoint is open; 0, or an errno.
@@ -105,6 +106,7 @@ fn threads_are_there(from: &Then) -> bool {
 /// Goes back to a checkpoint. The agent, which holds the token, calls this; it has
 /// released the token when the way was gone, and has it still where an errno is returned.
 pub fn go_back(id: u64, way: Way) -> Result<(), i64> {
+    say(LogSubject::Checkpoint, "goes back", [id, u64::from(way == Way::Replay)]);
     if let Some(error) = obstacle() {
         return Err(error);
     }
@@ -374,6 +376,7 @@ pub fn pass_on() -> bool {
 /// The log was fed to its end: from now on the process is in the present. The
 /// calling thread holds the token.
 pub fn enter_present() {
+    say(LogSubject::Checkpoint, "enters the present", [0, 0]);
     let together = undertaking::goes_again();
     if together {
         undertaking::wait_for_present();

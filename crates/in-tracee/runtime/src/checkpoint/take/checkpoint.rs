@@ -18,6 +18,7 @@ use crate::ground::kernel::{self, error};
 use crate::scheduler::{kept_registers, own_token};
 use crate::signals;
 use crate::state::block::{lane, process, session, space, thread, thread_status};
+use crate::state::runtime_log::{LogSubject, say};
 
 /// A shadow whose process was killed: between two looks, and after how many it goes too, if
 /// nobody asked for anything.
@@ -41,6 +42,7 @@ pub fn take(origin: u32) -> i64 {
 
 /// Takes one of this process, while no thread of the lane runs.
 pub fn take_one(origin: u32, group: Group) -> i64 {
+    say(LogSubject::Checkpoint, "checkpoint begins", [u64::from(origin), 0]);
     if let Some(error) = obstacle() {
         return error;
     }
