@@ -105,6 +105,8 @@ pub fn print(
             planner: &mut planner,
             pid,
             exactly: request.exactly,
+            seen: Vec::new(),
+            counted: Vec::new(),
             returns: Returns::default(),
             pending: Pending::default(),
             calls: Vec::new(),
@@ -114,6 +116,7 @@ pub fn print(
             each: &mut *each,
         };
         match request.wanted {
+            Wanted::Line { .. } if request.exactly => passing.pass_counting(request)?,
             Wanted::Line { .. } => passing.pass(request)?,
             Wanted::Calls { .. } => passing.pass_twice(request)?,
         }
@@ -126,11 +129,15 @@ struct Passing<'a> {
     planner: &'a mut Planner,
     pid: i32,
     exactly: bool,
+    /// Events behind which there was a hit, in their order.
+    seen: Vec<u64>,
+    /// From which events to which instructions are counted.
+    counted: Vec<(u64, u64)>,
     returns: Returns,
     pending: Pending,
     /// Calls, until their results are known.
     calls: Vec<Row>,
-    /// The first passage for calls: where do they return to?
+    /// The first passage: behind which events are hits, and where do calls return to?
     learns: bool,
     /// Hits whose condition could not be evaluated.
     undecided: u64,
@@ -139,12 +146,30 @@ struct Passing<'a> {
 }
 
 impl Passing<'_> {
-    fn pass_twice(&mut self, request: &Request) -> Result<(), PrintError> {
-        let exactly = std::mem::take(&mut self.exactly);
+    /// Instructions are counted only where there are hits: counting takes a hundred times as long.
+    fn pass_counting(&mut self, request: &Request) -> Result<(), PrintError> {
+        self.learn(request)?;
+        if self.counted.is_empty() {
+            self.tell_undecided();
+            return Ok(());
+        }
+        self.undecided = 0;
+        self.pass(request)
+    }
+
+    /// The first passage.
+    fn learn(&mut self, request: &Request) -> Result<(), PrintError> {
         self.learns = true;
         self.pass(request)?;
         self.learns = false;
-        self.exactly = exactly;
+        if self.exactly {
+            self.counted = parts_of(&self.seen);
+        }
+        Ok(())
+    }
+
+    fn pass_twice(&mut self, request: &Request) -> Result<(), PrintError> {
+        self.learn(request)?;
         if self.returns.addresses.is_empty() {
             return Ok(());
         }
@@ -177,7 +202,7 @@ impl Passing<'_> {
         let mut plan = self.planner.plan(passage.pid(), &self.returns)?;
         self.learn_types(&plan);
         loop {
-            let pausing = passage.run(&plan.stops, self.exactly)?;
+            let pausing = passage.run(&plan.stops, &self.counted)?;
             self.take(&plan, &passage.records()?)?;
             match pausing {
                 Pausing::Recorded => {}
@@ -201,13 +226,19 @@ impl Passing<'_> {
         }
     }
 
-    fn tell_end(&mut self, report: u32, passage: &Passage) {
-        let pid = self.pid;
-        if self.undecided != 0 && !self.learns {
-            let count = self.undecided;
+    fn tell_undecided(&mut self) {
+        if self.undecided != 0 {
+            let (pid, count) = (self.pid, self.undecided);
             self.outcome.notes.push(format!(
                 "process {pid}: {count} times the condition could not be evaluated; those are not shown"
             ));
+        }
+    }
+
+    fn tell_end(&mut self, report: u32, passage: &Passage) {
+        let pid = self.pid;
+        if !self.learns {
+            self.tell_undecided();
         }
         let event = passage.stop().event;
         let said = Some(passage.said()).filter(|said| !said.is_empty());
@@ -218,14 +249,16 @@ impl Passing<'_> {
             _ => None,
         };
         self.outcome.worst = self.outcome.worst.max(failing);
-        match report {
-            report_kind::DIVERGENCE => self.outcome.notes.push(format!(
-                "process {pid}: its replay diverges from the recording at event {event}{said}; what is shown ends there"
-            )),
-            report_kind::FAILED | report_kind::MISSING => self.outcome.notes.push(format!(
-                "process {pid}: its replay cannot go on at event {event}{said}; what is shown ends there"
-            )),
-            _ => {}
+        let how = match report {
+            report_kind::DIVERGENCE => "diverges from the recording",
+            report_kind::FAILED | report_kind::MISSING => "cannot go on",
+            _ => return,
+        };
+        let note =
+            format!("process {pid}: its replay {how} at event {event}{said}; what is shown ends there");
+        // Two passages end alike.
+        if !self.outcome.notes.contains(&note) {
+            self.outcome.notes.push(note);
         }
     }
 
@@ -267,9 +300,14 @@ impl Passing<'_> {
             let goes_to = self.pending.begin(header.thread, &frame, self.calls.len(), site.leaves_at_once());
             if self.learns {
                 self.returns.addresses.extend(goes_to);
-                return Ok(());
             }
             shapes = &shapes[1..];
+        }
+        if self.learns {
+            if self.seen.last() != Some(&header.event) {
+                self.seen.push(header.event);
+            }
+            return Ok(());
         }
         let values = shapes
             .iter()
@@ -295,6 +333,20 @@ impl Passing<'_> {
     }
 }
 
+/// Parts of the recording, from an event to another, in which all events behind which something was are; short gaps are in them.
+fn parts_of(seen: &[u64]) -> Vec<(u64, u64)> {
+    /// Stopping twice costs as much as to count so many events.
+    const GAP_EVENTS: u64 = 4;
+    let mut parts: Vec<(u64, u64)> = Vec::new();
+    for event in seen {
+        match parts.last_mut() {
+            Some((_, to)) if *event <= *to + GAP_EVENTS => *to = event + 1,
+            _ => parts.push((*event, event + 1)),
+        }
+    }
+    parts
+}
+
 /// The first record, and what is behind it.
 fn split(records: &[u8]) -> Option<(RecordHeader, &[u8], &[u8])> {
     const HEADER_BYTES: usize = size_of::<RecordHeader>();
@@ -313,4 +365,15 @@ fn split(records: &[u8]) -> Option<(RecordHeader, &[u8], &[u8])> {
     let length = header.bytes as usize;
     let data = records.get(HEADER_BYTES..length)?;
     Some((header, data, &records[length..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parts_of;
+
+    #[test]
+    fn parts_hold_all_events_and_no_long_gaps() {
+        assert_eq!(parts_of(&[]), []);
+        assert_eq!(parts_of(&[0, 1, 5, 20, 24, 40]), [(0, 6), (20, 25), (40, 41)]);
+    }
 }

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use lane_protocol::{AgentStop, RECORDS_START, agent_stop};
+use lane_protocol::{AgentStop, NONE, RECORDS_START, agent_stop};
 use replayer::{ReplayOptions, prepare};
 use trace_store::TraceReader;
 
@@ -21,7 +21,7 @@ use crate::session::Session;
 pub enum Pausing {
     /// Code was mapped, or an image begins: breakpoints may have to be set elsewhere.
     NewCode,
-    /// The memory for records was full.
+    /// There are records: their memory is full, or another part begins.
     Recorded,
     /// One of `report_kind`, and an exit code or signal.
     End { report: u32, code: i32 },
@@ -71,25 +71,35 @@ impl Passage {
         &self.process.stop
     }
 
-    /// Runs until there is something to do. With `exactly`, instructions are counted, so
-    /// that records have their positions.
+    /// Runs until there is something to do. From the first event of each pair of `counted` to its second, instructions are
+    /// counted, so that records have their positions; all else goes by at full speed.
     ///
     /// # Errors
     /// [`TimelineError`]
-    pub fn run(&mut self, stops: &Stops, exactly: bool) -> Result<Pausing, TimelineError> {
-        let limits = Limits { stops_at_code: true, ..Limits::ALL_HITS };
-        let patience = || Patience::Wait;
-        if exactly {
-            self.process.step(stops, limits, &patience)?;
-        } else {
-            self.process.run(stops, limits, &patience)?;
+    pub fn run(&mut self, stops: &Stops, counted: &[(u64, u64)]) -> Result<Pausing, TimelineError> {
+        loop {
+            let now = self.process.stop.event;
+            let next = counted.get(counted.partition_point(|(_, to)| *to <= now));
+            let (counts, until_event) = match next {
+                Some((from, to)) if *from <= now => (true, *to),
+                Some((from, _)) => (false, *from),
+                None => (false, NONE),
+            };
+            let limits = Limits { until_event, stops_at_code: true, ..Limits::ALL_HITS };
+            let patience = || Patience::Wait;
+            if counts {
+                self.process.step(stops, limits, &patience)?;
+            } else {
+                self.process.run(stops, limits, &patience)?;
+            }
+            let stop = &self.process.stop;
+            return Ok(match stop.kind {
+                agent_stop::END => Pausing::End { report: stop.report, code: stop.code },
+                agent_stop::REACHED if stop.recorded_bytes == 0 => continue,
+                agent_stop::RECORDED | agent_stop::REACHED => Pausing::Recorded,
+                _ => Pausing::NewCode,
+            });
         }
-        let stop = &self.process.stop;
-        Ok(match stop.kind {
-            agent_stop::END => Pausing::End { report: stop.report, code: stop.code },
-            agent_stop::RECORDED => Pausing::Recorded,
-            _ => Pausing::NewCode,
-        })
     }
 
     /// What it said where it ended, or of why it cannot go on.

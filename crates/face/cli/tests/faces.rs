@@ -265,6 +265,20 @@ fn who_ran_when_is_answered_from_the_log() {
 }
 
 #[test]
+fn positions_of_values_lead_to_them() {
+    let crash = Crash::record();
+    let (answer, _) = crash.query(&["values", "line=sessions.c:39", "expressions=bucket", "most=200"]);
+    let rows = answer["values"].as_array().expect("a list");
+    for row in [rows.first(), rows.last()] {
+        let row = row.expect("it is executed");
+        let at = row["position"].as_str().expect("text");
+        let (there, _) = crash.query(&["evaluate", "--at", at, "expressions=bucket"]);
+        assert_eq!(there["values"]["bucket"]["value"], row["values"]["bucket"].to_string(), "{row} {there}");
+        assert!(there["frame"]["at"].as_str().is_some_and(|at| at.ends_with("sessions.c:39")), "{there}");
+    }
+}
+
+#[test]
 fn an_error_of_a_command_behind_a_verb_is_no_answer() {
     let crash = Crash::record();
     let (answer, code) = crash.query(&["calls", "function=no_such_function"]);

@@ -106,7 +106,13 @@ fn hunt(
 ) -> Result<Value, VerbError> {
     let tries = number(arguments, "tries", TRIES_MAX)?.unwrap_or(TRIES).max(1);
     let seed = number(arguments, "seed", u64::from(u32::MAX))?.unwrap_or_else(|| seeds::random() >> 32);
-    let command = TraceReader::open(trace).map_err(|error| refused(error.into()))?.meta().command.clone();
+    let reader = TraceReader::open(trace).map_err(|error| refused(error.into()))?;
+    // Its program is somebody else's, who may want to read what is here.
+    if reader.came_in_pack() {
+        let why = "this trace came in a pack: `hunt` runs programs of recordings that were made here only";
+        return Err(VerbError::Refused(why.to_owned()));
+    }
+    let command = reader.meta().command.clone();
     let program = command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     let home = settings.home_to_write().map_err(refused)?;
     for number in 1..=tries {
