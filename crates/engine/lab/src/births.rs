@@ -196,9 +196,27 @@ impl Engine {
             self.signal(parent);
         }
         self.touch(process.node);
+        // The kernel has cleared a word in memory that it shared, or marked its locks.
+        self.look_at_words(process.node);
+        self.end_killed(process.node)?;
         self.nodes.note_end(process.node);
         if process.parent.is_none() {
             self.is_over = true;
+        }
+        Ok(())
+    }
+
+    /// Processes of a node that were killed with the one that ended, as those of a namespace or of a group are.
+    fn end_killed(&mut self, node: Option<usize>) -> Result<(), LabError> {
+        for pid in node.map(|node| self.processes.of_node(node)).unwrap_or_default() {
+            let [own, of_all] = injector::pending_signals(pid);
+            if (own | of_all) >> (libc::SIGKILL - 1) & 1 != 0 {
+                self.processes.await_end(pid);
+            }
+            if self.processes.processes.contains_key(&pid) && self.processes.has_ended(pid) {
+                self.sweep();
+                self.end_process(pid)?;
+            }
         }
         Ok(())
     }
@@ -215,11 +233,7 @@ impl Engine {
             Some(node) => self.processes.of_node(node),
             None => Vec::new(),
         };
-        let target = words[1] as i32;
-        let is_target = |pid: &i32| {
-            self.processes.processes.get(pid).is_some_and(|one| one.inner_pid == target) && Some(*pid) != own
-        };
-        let targets: Vec<i32> = mates.iter().copied().filter(is_target).collect();
+        let targets = self.processes.targets(own, &mates, words);
         self.follow_stops(signal, &mates, &targets);
         for pid in mates {
             if signal == libc::SIGKILL as u64 && targets.contains(&pid) {

@@ -25,6 +25,7 @@ use crate::memory_sums::MemorySums;
 use crate::nodes::Nodes;
 use crate::placeholders::Placeholders;
 use crate::places::Places;
+use crate::preemption::Preemption;
 use crate::processes::Processes;
 use crate::processor::Processor;
 use crate::questions::{Answer, Outcome, Question, Wait};
@@ -35,8 +36,6 @@ use crate::stop::Stopper;
 use crate::stopped::Stopped;
 use crate::timers::Timers;
 
-/// How long the engine waits before it looks whether the thread that runs is still there.
-const LOOK: Duration = Duration::from_millis(5);
 /// Other chance than the network's, by the same seed.
 pub const CHANCE: u64 = 0x6c61_6200;
 
@@ -82,6 +81,8 @@ pub struct Engine {
     next_wait: u64,
     /// Of threads that spin: when they did last, and how often then.
     pub spinning: BTreeMap<u32, (u64, u32)>,
+    /// The same of nodes whose threads make many calls, and none that waits.
+    pub busy: BTreeMap<Option<usize>, (u64, u32)>,
     /// Nodes in which something changed since the thread that runs was granted.
     pub stirred: BTreeSet<Option<usize>>,
     /// Nodes in which a process ended, stopped or went on.
@@ -103,6 +104,7 @@ pub struct Engine {
     pub spec_path: std::path::PathBuf,
     pub processor: Processor,
     pub silence: Silence,
+    pub preemption: Preemption,
     pub stopped: Stopped,
     pub is_over: bool,
 }
@@ -140,6 +142,7 @@ impl Engine {
             waiting: BTreeMap::new(),
             next_wait: 0,
             spinning: BTreeMap::new(),
+            busy: BTreeMap::new(),
             stirred: BTreeSet::new(),
             stirred_families: BTreeSet::new(),
             stirred_sockets: BTreeSet::new(),
@@ -158,6 +161,7 @@ impl Engine {
             spec_path: kept.spec_path,
             processor: kept.processor,
             silence: Silence::new(kept.silent),
+            preemption: Preemption::default(),
             stopped: Stopped::default(),
             is_over: false,
         })
@@ -218,7 +222,7 @@ impl Engine {
         let lab_memory = Arc::clone(&self.memory);
         let lab = lab_memory.lab();
         let shared = &lab.slots[slot as usize];
-        let mut looks = 0;
+        let mut silent = Duration::ZERO;
         loop {
             let seen = lab.doorbell.load(Ordering::Acquire);
             let state = shared.state.load(Ordering::Acquire);
@@ -228,13 +232,18 @@ impl Engine {
             if self.stop.is_asked() {
                 return Ok(None);
             }
-            sleep_on_doorbell(lab, seen, LOOK);
+            let look = self.preemption.look(slot);
+            sleep_on_doorbell(lab, seen, look);
             let is_silent = lab.doorbell.load(Ordering::Acquire) == seen;
             if is_silent && (self.notice_end(slot)? || self.notice_stop(slot)) {
                 return Ok(None);
             }
-            looks += 1;
-            if LOOK * looks == SILENCE {
+            if is_silent {
+                self.preempt_if_due(slot);
+            }
+            let is_told = silent >= SILENCE;
+            silent += look;
+            if silent >= SILENCE && !is_told {
                 let node = self.processes.node_of(slot);
                 node.into_iter().for_each(|node| self.silence.tell(node));
             }
@@ -304,6 +313,7 @@ impl Engine {
         self.stirred_families.clear();
         self.stirred_sockets.clear();
         self.granted_at = Instant::now();
+        self.preemption.begin_slice();
     }
 
     /// The thread gets its answer.
@@ -333,6 +343,7 @@ impl Engine {
         self.ready.retain(|(ready, _)| *ready != slot);
         self.futexes.forget(slot);
         self.spinning.remove(&slot);
+        self.preemption.forget(slot);
         self.slot(slot).state.store(lab_state::FREE, Ordering::Release);
         if self.current == Some(slot) {
             self.current = None;
@@ -369,7 +380,7 @@ impl Engine {
     }
 
     /// When something happens by itself.
-    fn next_time(&self) -> Option<u64> {
+    pub fn next_time(&self) -> Option<u64> {
         let waits = self.waiting.values().map(|(_, wait)| wait.until_ns()).filter(|&at| at != LAB_NEVER);
         waits
             .chain(self.fabric.next_event_ns())
@@ -417,10 +428,7 @@ impl Engine {
             lab_question::CALL => Ok(self.perform(slot, &words)),
             // It looked before what the kernel knew was known here: it looks again.
             lab_question::WAIT => Ok(self.begin_wait(slot, words)),
-            lab_question::SLEEP => {
-                self.touch_own(slot);
-                Ok(self.sleep(words[0]))
-            }
+            lab_question::SLEEP => Ok(self.sleep(slot, words[0])),
             lab_question::FUTEX_WAIT => {
                 self.touch_own(slot);
                 Ok(self.futex_wait(slot, &words))
@@ -450,7 +458,10 @@ impl Engine {
                 Ok(Outcome::Said)
             }
             lab_question::SIGNALLED => self.signalled(slot, &words),
+            lab_question::SPINS if words[3] != 0 => Ok(self.makes_calls(slot)),
+            lab_question::SPINS if words[4] != 0 => self.waits_for_memory(slot, words[1] != 0),
             lab_question::SPINS => Ok(self.spins(slot, words[0] != 0, words[1] != 0, words[2] != 0)),
+            lab_question::PREEMPTED => self.preempted(slot, words[0], words[1] != 0),
             lab_question::FILE => {
                 // Files of the machine change when they do: whether a thread asks is not of the run, and takes no time.
                 let answer = self.look_at_file(slot, &words);

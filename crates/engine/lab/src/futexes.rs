@@ -21,10 +21,15 @@ struct Waiter {
     bits: u32,
 }
 
+/// Each so often those who are woken go on before who has woken them.
+const WAKES_IN_TURN: u32 = 8;
+
 /// All that wait.
 #[derive(Debug, Default)]
 pub struct Futexes {
     queues: BTreeMap<Word, VecDeque<Waiter>>,
+    /// How often each thread has woken others.
+    wakes: BTreeMap<u32, u32>,
 }
 
 impl Futexes {
@@ -72,7 +77,7 @@ impl Engine {
     }
 
     pub fn futex_wake(&mut self, slot: u32, words: &[u64; LAB_WORDS]) -> Outcome {
-        let [address, bits, count, shared, ..] = *words;
+        let [address, bits, count, shared, in_turn, ..] = *words;
         let word = self.word(slot, address, shared != 0);
         let mut woken = self.futexes.take(word, bits as u32, count as usize);
         if shared != 0 && woken.len() < count as usize {
@@ -84,7 +89,16 @@ impl Engine {
         for &slot in &woken {
             self.make_ready(slot, Answer::result(0));
         }
-        Outcome::Answer(Answer::result(woken.len() as i64))
+        let answer = Answer::result(woken.len() as i64);
+        if in_turn == 0 || woken.is_empty() {
+            return Outcome::Answer(answer);
+        }
+        let wakes = self.futexes.wakes.entry(slot).or_default();
+        *wakes += 1;
+        match wakes.is_multiple_of(WAKES_IN_TURN) {
+            true => self.go_behind(slot, answer),
+            false => Outcome::Answer(answer),
+        }
     }
 
     pub fn futex_requeue(&mut self, slot: u32, words: &[u64; LAB_WORDS]) -> Outcome {

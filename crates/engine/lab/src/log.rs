@@ -43,6 +43,14 @@ pub enum Record {
         node: Option<usize>,
         what: String,
     },
+    /// A thread that computed was preempted for the first time: from here on the run is not the same again.
+    Preempted {
+        at_ns: u64,
+        node: Option<usize>,
+        /// As the node knows it.
+        thread: i32,
+        place: String,
+    },
 }
 
 impl Record {
@@ -52,7 +60,8 @@ impl Record {
             Record::Output { at_ns, .. }
             | Record::Event { at_ns, .. }
             | Record::End { at_ns, .. }
-            | Record::Unsupported { at_ns, .. } => *at_ns,
+            | Record::Unsupported { at_ns, .. }
+            | Record::Preempted { at_ns, .. } => *at_ns,
         }
     }
 }

@@ -322,7 +322,9 @@ impl Engine {
         let id_of = |slot: u32| self.memory.lab().slots[slot as usize].tid.load(Ordering::Relaxed);
         let found = self.processes.slots_of(pid).into_iter().find(|&slot| id_of(slot) == thread);
         // One that has asked for nothing yet is about to begin.
-        found.is_none_or(|slot| slot == asking || self.ready.iter().any(|(ready, _)| *ready == slot))
+        found.is_none_or(|slot| {
+            slot == asking || self.ready.iter().any(|(ready, answer)| *ready == slot && !answer.is_look())
+        })
     }
 
     fn process_file(

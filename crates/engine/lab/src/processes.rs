@@ -1,11 +1,15 @@
 //! The lab's processes and threads, as the engine knows them.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use injector::{PidFd, kill_process, poll_exited};
+use lane_protocol::LAB_WORDS;
 
 use crate::memory::Memory;
+
+/// How long one that was killed is waited for: somebody else may not be killed by the one who tried.
+const END_MAX: Duration = Duration::from_secs(5);
 
 /// A process of the lab.
 #[derive(Debug)]
@@ -98,9 +102,28 @@ impl Processes {
         self.processes.get(&pid).is_none_or(|process| poll_exited(&[&process.handle])[0])
     }
 
+    /// Those of a node that a call which sent a signal was surely meant for; `words`: its number and arguments.
+    pub fn targets(&self, own: Option<i32>, mates: &[i32], words: &[u64; LAB_WORDS]) -> Vec<i32> {
+        let (call, target) = (words[0] as i64, words[1] as i32);
+        let inner = |pid: i32| self.processes.get(&pid).map(|one| one.inner_pid);
+        let group = |pid: i32| inner_ids(pid, "NSpgid:");
+        let is_target = |&pid: &i32| match (call, target) {
+            (libc::SYS_pidfd_send_signal, fd) => {
+                own.and_then(|own| process_of_descriptor(own, fd)) == Some(pid)
+            }
+            (libc::SYS_kill, 0) => own.is_some_and(|own| group(own) == group(pid)),
+            (libc::SYS_kill, -1) => inner(pid) != Some(1),
+            (libc::SYS_kill, ..-1) => group(pid) == Some(-target),
+            (libc::SYS_tkill, _) => inner(pid) == Some(target) || thread_of(pid, target).is_some(),
+            _ => inner(pid) == Some(target),
+        };
+        mates.iter().copied().filter(|&pid| Some(pid) != own).filter(is_target).collect()
+    }
+
     /// Waits until a process that is ending has ended.
     pub fn await_end(&self, pid: i32) {
-        while !self.has_ended(pid) {
+        let began = Instant::now();
+        while !self.has_ended(pid) && began.elapsed() < END_MAX {
             std::thread::sleep(Duration::from_micros(50));
         }
     }
@@ -124,7 +147,25 @@ impl Processes {
 
 /// A process's id in its innermost namespace.
 pub fn inner_pid(pid: i32) -> i32 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-    line.and_then(|ids| ids.split_whitespace().last()?.parse().ok()).unwrap_or(pid)
+    inner_ids(pid, "NSpid:").unwrap_or(pid)
+}
+
+/// The last id of a line of proc_pid_status(5): that of the innermost namespace.
+fn inner_ids(pid: i32, name: &str) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().last()?.parse().ok()
+}
+
+/// The process, as the supervisor sees it, that a descriptor of another one is for (pidfd_open(2)).
+fn process_of_descriptor(pid: i32, fd: i32) -> Option<i32> {
+    let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).ok()?;
+    info.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim().parse().ok()
+}
+
+/// The thread that a process knows by an id.
+pub fn thread_of(pid: i32, inner: i32) -> Option<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let ids = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok());
+    ids.into_iter().find(|&id| inner_pid(id) == inner)
 }

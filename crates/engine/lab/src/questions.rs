@@ -22,6 +22,11 @@ impl Answer {
         Answer::result(-i64::from(errno))
     }
 
+    /// True if the thread, which waits, is to look whether it still has to.
+    pub fn is_look(&self) -> bool {
+        self.kind == lab_answer::LOOK
+    }
+
     /// One that says something else.
     pub fn kind(kind: u32) -> Answer {
         Answer { kind, result: 0, until_ns: LAB_NEVER }

@@ -37,6 +37,8 @@ pub struct SessionEnd {
     pub error: Option<LabError>,
     /// Who asked it to.
     pub stopped: Option<StopReason>,
+    /// From when on the run is not the same again, as a thread was preempted that computed.
+    pub preempted_ns: Option<u64>,
 }
 
 /// What a lab has to do with another one of its kind.
@@ -188,7 +190,8 @@ impl Prepared {
                 left();
             }
             let digest = Digest { memory: engine.memory_sums.texts(), ..engine.log.digest(engine.now_ns) };
-            let ended = SessionEnd { ends: engine.nodes.ends(), digest, error, stopped };
+            let preempted_ns = engine.preemption.first_ns;
+            let ended = SessionEnd { ends: engine.nodes.ends(), digest, error, stopped, preempted_ns };
             if let Ok(mut end) = told.lock() {
                 *end = Some(ended);
             }

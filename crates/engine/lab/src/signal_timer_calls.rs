@@ -6,8 +6,9 @@ use injector::queue_signal;
 
 use crate::calls::Call;
 use crate::engine::Engine;
+use crate::processes::thread_of;
 use crate::questions::Answer;
-use crate::signal_timers::{SignalTimer, is_pending, thread_of};
+use crate::signal_timers::{SignalTimer, is_pending};
 use crate::timers::{BILLION, bytes_of, span};
 
 /// Timers of a process, at most.

@@ -51,13 +51,6 @@ pub fn is_pending(pid: i32, thread: Option<i32>, signal: i32) -> bool {
     set >> (signal - 1) & 1 != 0
 }
 
-/// The thread that a process knows by an id.
-pub fn thread_of(pid: i32, inner: i32) -> Option<i32> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
-    let ids = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok());
-    ids.into_iter().find(|&id| crate::processes::inner_pid(id) == inner)
-}
-
 impl SignalTimer {
     /// The rest of `siginfo_t`: an error, the code SI_TIMER; the timer's number, how often it was missed, the value.
     pub fn info(&self, number: i32) -> [u8; SIGINFO_BYTES] {

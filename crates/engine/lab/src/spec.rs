@@ -55,6 +55,10 @@ pub struct Spec {
     pub clock: Clock,
     pub cpu: Cpu,
     pub seed: u64,
+    /// How much processor time a thread may take without a call while others could go on, in nanoseconds; never
+    /// preempted if `None`.
+    #[serde(default)]
+    pub preempts_after_ns: Option<u64>,
     /// CLOCK_REALTIME when the lab begins.
     pub begins_at_ns: u64,
     pub nodes: Vec<NodeSpec>,
@@ -140,6 +144,7 @@ struct RawSpec {
     cpu: Cpu,
     #[serde(default = "first_seed")]
     seed: u64,
+    preempts_after: Option<Spanned<String>>,
     begins_at: Option<u64>,
     node: BTreeMap<Spanned<String>, RawNode>,
     #[serde(default)]
@@ -234,6 +239,9 @@ pub fn every_ns(text: &str) -> Result<u64, String> {
     }
 }
 
+/// How much processor time a thread may take without a call while others could go on, if it is not said.
+const PREEMPTS_AFTER_NS: u64 = 2_000_000_000;
+
 /// Keys by which somebody describes a way over several links.
 const ROUTERS: [&str; 9] =
     ["router", "routers", "route", "routes", "via", "gateway", "forward", "forwards", "switch"];
@@ -285,7 +293,20 @@ impl Reader<'_> {
         }
         events.sort_by_key(|event| event.at_ns);
         let begins_at_ns = raw.begins_at.map_or(NEW_YEAR_2026_NS, |seconds| seconds * 1_000_000_000);
-        Ok(Spec { clock: raw.clock, cpu: raw.cpu, seed: raw.seed, begins_at_ns, nodes, links, events })
+        let (clock, cpu, seed) = (raw.clock, raw.cpu, raw.seed);
+        let preempts_after_ns = self.preempts_after_ns(raw.preempts_after.as_ref())?;
+        Ok(Spec { clock, cpu, seed, preempts_after_ns, begins_at_ns, nodes, links, events })
+    }
+
+    fn preempts_after_ns(&self, said: Option<&Spanned<String>>) -> Result<Option<u64>, SpecError> {
+        match said {
+            None => Ok(Some(PREEMPTS_AFTER_NS)),
+            Some(text) if text.get_ref() == "never" => Ok(None),
+            Some(text) => {
+                let after_ns = quantities::time_ns(text.get_ref());
+                after_ns.map(Some).map_err(|reason| self.at(&text.span(), reason))
+            }
+        }
     }
 
     fn add_nodes(

@@ -41,6 +41,13 @@ pub struct Timers {
 }
 
 impl Timers {
+    /// Whether one of these processes has a timer that will end.
+    pub fn are_any(&self, pids: &[i32]) -> bool {
+        let mut of_files = self.files.values().filter(|timer| timer.next_ns.is_some());
+        let mut of_signals = self.signals.timers.iter().filter(|(_, timer)| timer.next_ns.is_some());
+        of_files.any(|timer| pids.contains(&timer.pid)) || of_signals.any(|((pid, _), _)| pids.contains(pid))
+    }
+
     pub fn next_ns(&self) -> Option<u64> {
         let files = self.files.values().filter_map(|timer| timer.next_ns);
         files.chain(self.alarms_next_ns).chain(self.signals.next_ns()).min()
@@ -105,10 +112,7 @@ impl Engine {
             | libc::SYS_timer_gettime
             | libc::SYS_timer_getoverrun
             | libc::SYS_timer_delete => self.on_signal_timer(call),
-            libc::SYS_adjtimex
-            | libc::SYS_clock_adjtime
-            | libc::SYS_settimeofday
-            | libc::SYS_clock_settime => Answer::error(libc::EPERM),
+            libc::SYS_adjtimex | libc::SYS_clock_adjtime => Answer::error(libc::EPERM),
             _ => Answer::error(libc::EINVAL),
         }
     }

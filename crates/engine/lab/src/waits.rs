@@ -3,6 +3,7 @@
 use fabric::SocketId;
 use lane_protocol::{LAB_ACTING, LAB_WORDS, lab_answer};
 
+use crate::LabError;
 use crate::engine::Engine;
 use crate::questions::{Answer, Outcome, Wait};
 
@@ -14,6 +15,16 @@ const SPIN_NS: u64 = 10_000;
 const SPINS_WITHOUT_TIME: u32 = 1024;
 /// The same where it makes other calls between.
 const SPINS_WITH_CALLS: u32 = 4;
+
+/// How often threads of a node have made many calls without waiting before time goes on.
+const ROUNDS_OF_CALLS: u32 = 4;
+
+/// Counts what happens at one time: when it did last, and how often then.
+fn count_at((at_ns, times): &mut (u64, u32), now_ns: u64) -> u32 {
+    *times = if *at_ns == now_ns { *times + 1 } else { 1 };
+    *at_ns = now_ns;
+    *times
+}
 
 impl Engine {
     /// Something changed in a node: whoever waits there for that looks.
@@ -50,6 +61,11 @@ impl Engine {
         for slot in looks {
             self.make_ready(slot, Answer::kind(lab_answer::LOOK));
         }
+    }
+
+    /// Those of a node that wait for a word of memory look at it.
+    pub fn look_at_words(&mut self, node: Option<usize>) {
+        self.look_where(node, |wait| matches!(wait, Wait::Futex { .. }));
     }
 
     /// A signal may have come to a process: its threads look.
@@ -92,19 +108,57 @@ impl Engine {
     }
 
     /// How often the thread has spun since the clock moved last.
-    fn spins_again(&mut self, slot: u32) -> u32 {
-        let now_ns = self.now_ns;
-        let (at_ns, times) = self.spinning.entry(slot).or_default();
-        *times = if *at_ns == now_ns { *times + 1 } else { 1 };
-        *at_ns = now_ns;
-        *times
+    pub fn spins_again(&mut self, slot: u32) -> u32 {
+        count_at(self.spinning.entry(slot).or_default(), self.now_ns)
     }
 
-    pub fn sleep(&self, until_ns: u64) -> Outcome {
-        match until_ns <= self.now_ns {
-            true => Outcome::Answer(Answer::kind(lab_answer::TIMEOUT)),
-            false => Outcome::Wait(Wait::Sleep { until_ns }),
+    /// A thread sleeps; where that is for no time, others go on all the same, and a little time where nobody can.
+    pub fn sleep(&mut self, slot: u32, until_ns: u64) -> Outcome {
+        let is_alone = !self.has_ready();
+        self.touch_own(slot);
+        if until_ns > self.now_ns {
+            return Outcome::Wait(Wait::Sleep { until_ns });
         }
+        if self.spins_again(slot) > SPINS_WITHOUT_TIME || is_alone {
+            self.pass_time_to(self.now_ns + SPIN_NS);
+        }
+        self.go_behind(slot, Answer::kind(lab_answer::TIMEOUT))
+    }
+
+    /// The thread goes on when those have that can.
+    pub fn go_behind(&mut self, slot: u32, answer: Answer) -> Outcome {
+        self.current = None;
+        self.ready.push_back((slot, answer));
+        Outcome::Said
+    }
+
+    /// A thread looks at memory in a loop, and not at the time: where nobody can go on, only something that is due helps.
+    pub fn waits_for_memory(&mut self, slot: u32, has_acted: bool) -> Result<Outcome, LabError> {
+        let (is_alone, next_ns) = (!self.has_ready(), self.next_time());
+        match next_ns.filter(|_| is_alone) {
+            Some(at_ns) => {
+                if has_acted {
+                    self.touch_own(slot);
+                }
+                self.sleep_until(at_ns)?;
+                Ok(self.go_behind(slot, Answer::result(0)))
+            }
+            None => Ok(self.spins(slot, false, has_acted, false)),
+        }
+    }
+
+    /// A thread makes many calls, and none that waits: others go on, and time where it has done so for long and nobody
+    /// can.
+    pub fn makes_calls(&mut self, slot: u32) -> Outcome {
+        let is_alone = !self.has_ready();
+        self.touch_own(slot);
+        // Each may have been made by the one before, which is gone.
+        let node = self.processes.node_of(slot);
+        let rounds = count_at(self.busy.entry(node).or_default(), self.now_ns);
+        if rounds > ROUNDS_OF_CALLS && is_alone || rounds > 4 * ROUNDS_OF_CALLS {
+            self.pass_time_to(self.now_ns + SPIN_NS * LAB_ACTING);
+        }
+        self.go_behind(slot, Answer::result(0))
     }
 
     /// A thread reads the time in a loop, or lets others run: they do, and time goes on where nobody can.
@@ -120,8 +174,6 @@ impl Engine {
         if goes_on {
             return Outcome::Answer(Answer::result(0));
         }
-        self.current = None;
-        self.ready.push_back((slot, Answer::result(0)));
-        Outcome::Said
+        self.go_behind(slot, Answer::result(0))
     }
 }

@@ -221,7 +221,24 @@ fn check(arguments: &CheckArguments) -> ExitCode {
     } else {
         println!("different: {}", differences.join(", "));
     }
+    if let Some(text) = one.not_the_same_text().filter(|_| !arguments.json) {
+        println!("{text}{}", first_preempted(&spec, &said[0]));
+    }
     ExitCode::from(u8::from(!differences.is_empty()))
+}
+
+/// The first thread that was preempted, and where.
+fn first_preempted(spec: &Spec, said: &[Record]) -> String {
+    let text = said.iter().find_map(|record| match record {
+        Record::Preempted { node, thread, place, .. } => {
+            let name = node.and_then(|node| spec.nodes.get(node)).map_or("lab", |node| node.name.as_str());
+            Some(format!(" (thread {thread} of {name}, at {place})"))
+        }
+        Record::Output { .. } | Record::Event { .. } | Record::End { .. } | Record::Unsupported { .. } => {
+            None
+        }
+    });
+    text.unwrap_or_default()
 }
 
 /// The nodes whose memory is different in two runs, and which pages.

@@ -44,7 +44,7 @@ pub struct Answer {
     pub until_ns: u64,
 }
 
-fn slot() -> &'static LabSlot {
+pub fn slot() -> &'static LabSlot {
     &session().lab.slots[thread().lab_slot as usize % lane_protocol::LAB_SLOTS]
 }
 
@@ -56,8 +56,8 @@ pub fn ask(question: u32, words: &[u64]) -> Answer {
 
 /// True for questions behind which others go on, and time does.
 fn lets_time_pass(question: u32) -> bool {
-    use lab_question::{FUTEX_WAIT, SLEEP, SPINS, WAIT};
-    matches!(question, WAIT | SLEEP | FUTEX_WAIT | SPINS)
+    use lab_question::{FUTEX_WAIT, PREEMPTED, SLEEP, SPINS, WAIT};
+    matches!(question, WAIT | SLEEP | FUTEX_WAIT | SPINS | PREEMPTED)
 }
 
 /// The same where others of the process may run meanwhile.
@@ -74,7 +74,8 @@ pub fn ask_aside(question: u32, words: &[u64]) -> Answer {
 fn say(question: u32, words: &[u64], state: u32) {
     let slot = slot();
     if lets_time_pass(question) {
-        thread().lab_reads = 0;
+        (thread().lab_reads, thread().lab_calls) = (0, 0);
+        slot.acted.store(0, Ordering::Relaxed);
     }
     for (to, &word) in slot.words.iter().zip(words) {
         to.store(word, Ordering::Relaxed);
@@ -112,6 +113,23 @@ fn await_answer() -> Answer {
         result: slot.result.load(Ordering::Relaxed),
         until_ns: slot.until_ns.load(Ordering::Relaxed),
     }
+}
+
+/// The engine has preempted the thread, which computes and stands at `place`: others go on.
+pub fn preempted(place: u64) {
+    ask(lab_question::PREEMPTED, &[place, u64::from(clocks::has_acted())]);
+}
+
+/// A call that sends a signal was made.
+pub fn tell_signal(number: u64, args: &[u64; 6]) {
+    let [a, b, c, ..] = *args;
+    ask(lab_question::SIGNALLED, &[number, a, b, c]);
+}
+
+/// Processes were sent what is no signal of a program's: they look for it, and go on before the calling thread does.
+pub fn let_signalled_run() {
+    ask(lab_question::SIGNALLED, &[u64::from(linux_abi::general::__NR_kill), 0, 0, 0]);
+    clocks::spin(true);
 }
 
 /// A signal came while a call waited: its result, if it ends by that.
@@ -192,7 +210,10 @@ pub fn random() -> u64 {
 
 /// A slot for a thread or process that is about to be made. `None` where there is no lab.
 pub fn reserve() -> Option<u32> {
-    is_on().then(|| ask(lab_question::RESERVE, &[]).result as u32)
+    is_on().then(|| {
+        clocks::note_vain_call();
+        ask(lab_question::RESERVE, &[]).result as u32
+    })
 }
 
 /// It was made, or could not be (`result`).

@@ -103,7 +103,7 @@ pub mod lab_question {
     pub const SLEEP: u32 = 5;
     /// Address, bits, when, not zero for a futex of processes.
     pub const FUTEX_WAIT: u32 = 6;
-    /// Address, bits, how many, not zero for a futex of processes.
+    /// Address, bits, how many, not zero for a futex of processes, and not zero if others may go on first.
     pub const FUTEX_WAKE: u32 = 7;
     /// Address, other address, how many to wake, how many to move, not zero for those of processes.
     pub const FUTEX_REQUEUE: u32 = 8;
@@ -124,7 +124,8 @@ pub mod lab_question {
     /// A signal was sent by this call: number, arguments.
     pub const SIGNALLED: u32 = 16;
     /// The time was read often, with no question in between: not zero if nobody else may run now, if the thread has
-    /// made other calls since it asked last, and if it only has no room for more reads of the machine's clock.
+    /// made other calls since it asked last, if it only has no room for more reads of the machine's clock, if it has read
+    /// no time, but made many calls, and if it has only looked at memory.
     pub const SPINS: u32 = 17;
     /// A call of the lab's own programs: number, arguments.
     pub const OWN: u32 = 18;
@@ -133,6 +134,8 @@ pub mod lab_question {
     pub const FILE: u32 = 19;
     /// There is no room for more changes of files.
     pub const CHANGES: u32 = 20;
+    /// The thread, which computes, was preempted by [`LAB_PREEMPTS`](super::LAB_PREEMPTS): where it is.
+    pub const PREEMPTED: u32 = 21;
 }
 
 /// How a question was answered. Kept in [`LabSlot::answer`].
@@ -170,6 +173,13 @@ pub const LAB_ENDED: u64 = LAB_CALL + 3;
 pub const LAB_LAYER: u64 = LAB_CALL + 4;
 /// The last of [`LAB_CALL`].
 pub const LAB_CALL_LAST: u64 = LAB_CALL + 15;
+
+/// Code of the signal ([`crate::ASKING`]) by which the engine preempts a thread that computes.
+pub const LAB_PREEMPTS: i32 = -82;
+/// Calls that a thread makes without a question at which others go on, after which they do; one that found nothing
+/// to do counts for [`LAB_VAIN_CALL`].
+pub const LAB_CALLS: u32 = 512;
+pub const LAB_VAIN_CALL: u32 = 32;
 
 /// How many times as often a thread reads the time that makes other calls in between, before it is taken to wait.
 pub const LAB_ACTING: u64 = 16;
@@ -240,6 +250,8 @@ pub struct LabSlot {
     /// The process, as the supervisor sees it.
     pub pid: AtomicI32,
     pub tid: AtomicI32,
+    /// Not zero: it has made calls since its last question.
+    pub acted: AtomicU32,
     pub result: AtomicI64,
     pub until_ns: AtomicU64,
     pub words: [AtomicU64; LAB_WORDS],

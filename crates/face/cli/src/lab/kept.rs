@@ -13,6 +13,19 @@ pub struct Kept {
     #[serde(default)]
     pub is_left: bool,
     pub digest: Digest,
+    /// From when on the run is not the same again, as a thread was preempted that computed.
+    #[serde(default)]
+    pub preempted_ns: Option<u64>,
+}
+
+impl Kept {
+    /// Says that it is not the same again from a time on, if that is so.
+    pub fn not_the_same_text(&self) -> Option<String> {
+        let seconds = self.preempted_ns? as f64 / 1e9;
+        Some(format!(
+            "from {seconds:.6} s on this run is not the same again: a thread that computed without a call was preempted"
+        ))
+    }
 }
 
 /// The name of the file with [`Kept`] in a run's folder.

@@ -23,7 +23,7 @@ impl Shown {
     pub fn record(&mut self, record: &Record) {
         let node = match record {
             Record::Output { node, .. } | Record::End { node, .. } => Some(*node),
-            Record::Unsupported { node, .. } => *node,
+            Record::Unsupported { node, .. } | Record::Preempted { node, .. } => *node,
             Record::Event { .. } => None,
         };
         let name = node.map_or("lab", |node| self.names[node].as_str());
@@ -69,6 +69,9 @@ impl Shown {
             Record::Event { at_ns, action } => (at_ns, format!("* {}", self.action(action))),
             Record::End { at_ns, end, .. } => (at_ns, format!("* {}", end_text(*end))),
             Record::Unsupported { at_ns, what, .. } => (at_ns, format!("* not there in a lab: {what}")),
+            Record::Preempted { at_ns, thread, place, .. } => {
+                (at_ns, format!("* thread {thread} was preempted, which computed at {place}"))
+            }
         };
         self.line(*at_ns, name, &what)
     }

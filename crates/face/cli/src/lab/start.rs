@@ -333,7 +333,7 @@ impl Run {
     pub fn tell(&self, end: Option<SessionEnd>) -> ExitCode {
         let Run { dir, spec, .. } = self;
         let silent = self.as_json || self.quiet;
-        let Some(SessionEnd { ends, digest, error, stopped }) = end else {
+        let Some(SessionEnd { ends, digest, error, stopped, preempted_ns }) = end else {
             return exit::failure(exit::FAILED, &"the lab ended without a result");
         };
         let failed: Vec<String> = spec
@@ -347,6 +347,7 @@ impl Run {
             is_good: failed.is_empty() && error.is_none() && stopped.is_none(),
             is_left: stopped == Some(StopReason::Left),
             digest,
+            preempted_ns,
         };
         let path = dir.join(KEPT);
         let text = serde_json::to_string(&kept).unwrap_or_default();
@@ -363,6 +364,9 @@ impl Run {
                 kept.digest.packet_count,
                 dir.display()
             );
+            if let Some(text) = kept.not_the_same_text() {
+                telling::tell!("retrovane: {text}; `retrovane lab log` names the thread and the place");
+            }
         }
         if let Some(error) = error {
             return exit::failure(exit::FAILED, &error);

@@ -6,6 +6,7 @@ use crate::code::{sites, trampolines};
 use crate::debugger::{agent, edits};
 use crate::ground::assembly::rv_resume;
 use crate::ground::registers::Registers;
+use crate::lab;
 use crate::log::call_event;
 use crate::preemption::preemption_point::{RESUME_FLAG, arm_if_next, log_state};
 use crate::preemption::preemption_timer::now_ns;
@@ -40,6 +41,7 @@ pub fn on_preemption(mut registers: Registers) -> ! {
 fn record(registers: &mut Registers) {
     let asked = core::mem::take(&mut thread().is_asked);
     let is_aside = core::mem::take(&mut thread().preemption.is_aside);
+    let is_preempted = core::mem::take(&mut thread().preemption.is_preempted);
     let is_lone = is_aside && encounters::is_lone();
     if is_lone && !encounters::await_signal(&deliverable::has_deliverable) {
         // Nothing happened here.
@@ -47,11 +49,22 @@ fn record(registers: &mut Registers) {
     }
     let is_waited_for =
         token::is_wanted() || spinning_threads::threads_spin() && own_token::my_token().has_sleepers();
-    let yields = asked && !is_lone && (is_waited_for || is_aside);
+    let is_shared = is_preempted && process().shares_token;
+    let yields = is_shared || asked && !is_lone && (is_waited_for || is_aside);
     log_preemption(registers, yields);
+    if is_preempted && !is_shared {
+        lab::preempted(registers.rip);
+    }
     if yields {
         held_threads::note_vectors(true);
-        token::yield_at_preemption();
+        if is_shared {
+            token::yield_while(&mut || {
+                lab::preempted(registers.rip);
+                false
+            });
+        } else {
+            token::yield_at_preemption();
+        }
         while crate::checkpoint::take::quiesce::stop_asked() {
             // Others come before what the program does from here on: once more.
             log_preemption(registers, true);

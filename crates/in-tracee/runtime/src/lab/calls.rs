@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{LAB_NEVER, lab_question};
+use lane_protocol::LAB_NEVER;
 use linux_abi::{errno, general as nr};
 
 use crate::ground::kernel::{self, ABORTED};
@@ -26,6 +26,19 @@ pub fn make(number: u64, real: &[u64; 6]) -> i64 {
         return 0;
     }
     clocks::note_act();
+    let result = make_act(number, real);
+    if result == -i64::from(errno::EAGAIN) || result == 0 && may_find_nothing(number) {
+        clocks::note_vain_call();
+    }
+    result
+}
+
+/// True for calls that give 0 where they find nothing, or nobody, and do not wait for it.
+fn may_find_nothing(number: u64) -> bool {
+    polls::is_poll(number) || matches!(number as u32, nr::__NR_wait4 | nr::__NR_waitid | nr::__NR_futex)
+}
+
+fn make_act(number: u64, real: &[u64; 6]) -> i64 {
     match number as u32 {
         nr::__NR_read
         | nr::__NR_readv
@@ -40,8 +53,8 @@ pub fn make(number: u64, real: &[u64; 6]) -> i64 {
         | nr::__NR_accept
         | nr::__NR_accept4
         | nr::__NR_connect
-        | nr::__NR_sendfile
-        | nr::__NR_splice => on_descriptor(number, real),
+        | nr::__NR_sendfile => on_descriptor(number, real),
+        nr::__NR_splice | nr::__NR_tee | nr::__NR_vmsplice => among_pipes(number, real),
         nr::__NR_bind
         | nr::__NR_listen
         | nr::__NR_getsockname
@@ -54,13 +67,7 @@ pub fn make(number: u64, real: &[u64; 6]) -> i64 {
             Some(result) => result,
             None => kernel::call_for_program(number, real),
         },
-        nr::__NR_poll
-        | nr::__NR_ppoll
-        | nr::__NR_select
-        | nr::__NR_pselect6
-        | nr::__NR_epoll_wait
-        | nr::__NR_epoll_pwait
-        | nr::__NR_epoll_pwait2 => polls::perform(number, real),
+        _ if polls::is_poll(number) => polls::perform(number, real),
         nr::__NR_nanosleep | nr::__NR_clock_nanosleep => clocks::sleep(number, real),
         nr::__NR_futex => futexes::perform(real),
         // As on a kernel before 5.16 and 6.7: programs do with futex(2) then.
@@ -87,8 +94,7 @@ fn make_other(number: u64, real: &[u64; 6]) -> i64 {
         | nr::__NR_pidfd_send_signal => {
             let result = kernel::call_for_program(number, real);
             if result == 0 {
-                let [a, b, c, ..] = *real;
-                lab::ask(lab_question::SIGNALLED, &[number, a, b, c]);
+                lab::tell_signal(number, real);
             }
             result
         }
@@ -116,6 +122,10 @@ fn make_other(number: u64, real: &[u64; 6]) -> i64 {
                 fd => sockets::ask_engine(number, real, fd as u64),
             }
         }
+        // GRND_RANDOM and GRND_INSECURE exclude each other.
+        nr::__NR_getrandom if real[2] & !7 != 0 || real[2] & 6 == 6 => -i64::from(errno::EINVAL),
+        nr::__NR_clock_settime | nr::__NR_settimeofday => clocks::set(number, real),
+        nr::__NR_timer_create if !clocks::is_clock(real[0]) => -i64::from(errno::EINVAL),
         nr::__NR_getrandom
         | nr::__NR_times
         | nr::__NR_getrusage
@@ -130,8 +140,6 @@ fn make_other(number: u64, real: &[u64; 6]) -> i64 {
         | nr::__NR_timer_gettime
         | nr::__NR_timer_getoverrun
         | nr::__NR_timer_delete
-        | nr::__NR_settimeofday
-        | nr::__NR_clock_settime
         | nr::__NR_adjtimex
         | nr::__NR_clock_adjtime => sockets::ask_engine(number, real, 0),
         _ => files::make(number, real),
@@ -167,7 +175,7 @@ fn on_descriptor(number: u64, real: &[u64; 6]) -> i64 {
         if !through_kernel && let Some(result) = sockets::perform(number, real, file) {
             return result;
         }
-    } else if matches!(kind, S_IFREG | S_IFBLK | S_IFDIR) && number != u64::from(nr::__NR_splice) {
+    } else if matches!(kind, S_IFREG | S_IFBLK | S_IFDIR) {
         let writes = matches!(number as u32, nr::__NR_write | nr::__NR_writev | nr::__NR_sendfile);
         return match writes {
             true => files::of_descriptor(number, real, real[0], lane_protocol::lab_change::CONTENT),
@@ -333,12 +341,45 @@ fn without_waiting(number: u64, real: &[u64; 6]) -> i64 {
     })
 }
 
+/// splice(2), tee(2) and vmsplice(2): a flag keeps them from sleeping for their pipes, and one of the descriptors for a
+/// socket.
+fn among_pipes(number: u64, real: &[u64; 6]) -> i64 {
+    const NONBLOCK: u64 = 2;
+    let is_splice = number == u64::from(nr::__NR_splice);
+    let flags_at = if is_splice { 5 } else { 3 };
+    if real[flags_at] & NONBLOCK != 0 {
+        return kernel::call_for_program(number, real);
+    }
+    let mut attempt = *real;
+    attempt[flags_at] |= NONBLOCK;
+    let other = if is_splice { real[2] } else { real[0] };
+    let is_socket = |fd: u64| sockets::file_of(fd).0 == S_IFSOCK;
+    match [real[0], other].into_iter().find(|&fd| is_socket(fd)) {
+        Some(fd) => without_sleeping(number, &attempt, fd, LAB_NEVER),
+        None => lab::wait_for(LAB_NEVER, true, 0, &mut || {
+            let result = kernel::call_for_program(number, &attempt);
+            (result != -i64::from(errno::EAGAIN)).then_some(result)
+        }),
+    }
+}
+
+/// Whether an operation on semaphores says that it does not wait.
+fn one_does_not_wait(operations: u64, count: u64) -> bool {
+    const IPC_NOWAIT: u16 = 0o4000;
+    const OPERATIONS_MAX: u64 = 500;
+    let flags = |number: u64| memory::read::<[u16; 3]>(operations + 6 * number).map_or(0, |words| words[2]);
+    (0..count.min(OPERATIONS_MAX)).any(|number| flags(number) & IPC_NOWAIT != 0)
+}
+
 fn on_semaphores(number: u64, real: &[u64; 6]) -> i64 {
     let none = [0u64; 2];
     let again = -i64::from(errno::EAGAIN);
     let has_time = number == u64::from(nr::__NR_semtimedop);
     let until = if has_time { clocks::after(real[3]) } else { Some(LAB_NEVER) };
     let Some(until) = until else { return -i64::from(errno::EINVAL) };
+    if one_does_not_wait(real[1], real[2]) {
+        return kernel::call_for_program(number, real);
+    }
     let attempt = [real[0], real[1], real[2], none.as_ptr() as u64, 0, 0];
     let result = lab::wait_for(until, false, again, &mut || {
         let result = kernel::call_for_program(u64::from(nr::__NR_semtimedop), &attempt);

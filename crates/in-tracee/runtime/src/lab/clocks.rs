@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{LAB_ACTING, LAB_NEVER, LAB_READS, lab_clock, lab_question};
+use lane_protocol::{LAB_ACTING, LAB_CALLS, LAB_NEVER, LAB_READS, LAB_VAIN_CALL, lab_clock, lab_question};
 use linux_abi::{errno, general as nr};
 
 use crate::ground::{kernel, memory};
@@ -71,19 +71,47 @@ pub fn by_clock_ns(clock: u64) -> u64 {
 /// In the count of reads: the thread has made other calls since it asked last.
 const HAS_ACTED: u32 = 1 << 31;
 
-/// The thread does something that others may wait for.
+/// The thread does something that others may wait for. Where it makes many calls without waiting, others go on.
 pub fn note_act() {
-    thread().lab_reads |= HAS_ACTED;
+    let thread = thread();
+    thread.lab_reads |= HAS_ACTED;
+    lab::slot().acted.store(1, Ordering::Relaxed);
+    thread.lab_calls += 1;
+    if thread.lab_calls >= LAB_CALLS {
+        thread.lab_calls = 0;
+        lab::ask_aside(lab_question::SPINS, &[0, 1, 0, 1, 0]);
+    }
+}
+
+/// A call found nothing to do, and did not wait: others, or time, may have to go on before one does. So does one that
+/// takes as long as many others.
+pub fn note_vain_call() {
+    thread().lab_calls += LAB_VAIN_CALL;
 }
 
 /// The time has been read once more.
 fn note_read(may_switch: bool) {
-    let thread = thread();
-    thread.lab_reads += 1;
-    let times = if thread.lab_reads & HAS_ACTED != 0 { LAB_ACTING as u32 } else { 1 };
-    if thread.lab_reads & !HAS_ACTED >= READS_MAX * times || no_more_reads() {
+    thread().lab_reads += 1;
+    if are_many(thread().lab_reads) || no_more_reads() {
         spin(may_switch);
     }
+}
+
+/// Whether a thread that has read the time so often is taken to wait for it.
+fn are_many(reads: u32) -> bool {
+    let times = if reads & HAS_ACTED != 0 { LAB_ACTING as u32 } else { 1 };
+    reads & !HAS_ACTED >= READS_MAX * times
+}
+
+/// Before an instruction that reads the time, where others of the process may run: true if they did.
+pub fn yield_before_read() -> bool {
+    let yields = are_many(thread().lab_reads + 1);
+    if yields {
+        token::give();
+        lab::ask(lab_question::SPINS, &spin_question(true));
+        token::take();
+    }
+    yields
 }
 
 /// The engine has to take over what was read of the machine's clock before more of it can be kept.
@@ -96,22 +124,50 @@ fn no_more_reads() -> bool {
 /// The thread waits in a loop that only looks at memory: others run, of its process too, which the log says.
 pub fn let_others_run() {
     token::give();
-    lab::ask(lab_question::SPINS, &spin_words(true));
+    let_other_processes_run();
     token::take();
 }
 
+/// The same where no other one of its process can.
+pub fn let_other_processes_run() {
+    let [goes_on, has_acted, no_more_reads] = spin_words(true);
+    // Who does not look at the time waits for what happens at some time.
+    let waits = u64::from(thread().lab_reads & !HAS_ACTED == 0);
+    lab::ask(lab_question::SPINS, &[goes_on, has_acted, no_more_reads, 0, waits]);
+}
+
+/// As SPINS has them; whether it makes calls, and only looks at memory, is not of these.
 fn spin_words(may_switch: bool) -> [u64; 3] {
-    let has_acted = thread().lab_reads & HAS_ACTED != 0;
-    [!may_switch, has_acted, no_more_reads()].map(u64::from)
+    [!may_switch, has_acted(), no_more_reads()].map(u64::from)
+}
+
+fn spin_question(may_switch: bool) -> [u64; 5] {
+    let [goes_on, has_acted, no_more_reads] = spin_words(may_switch);
+    [goes_on, has_acted, no_more_reads, 0, 0]
+}
+
+/// Whether the thread has made other calls since it asked last.
+pub fn has_acted() -> bool {
+    thread().lab_reads & HAS_ACTED != 0
 }
 
 /// The thread seems to wait for time to pass, or for others to run.
 pub fn spin(may_switch: bool) {
-    let words = spin_words(may_switch);
+    let words = spin_question(may_switch);
     match may_switch {
         true => lab::ask_aside(lab_question::SPINS, &words),
         false => lab::ask(lab_question::SPINS, &words),
     };
+}
+
+/// Whether there is such a clock: those of alarms need the machine to have one that wakes it.
+pub fn is_clock(clock: u64) -> bool {
+    const ALARMS: core::ops::RangeInclusive<i32> = 8..=9;
+    let is_known = clock as i32 <= 11 && clock as i32 != 10;
+    if !ALARMS.contains(&(clock as i32)) && (clock as i32) >= 0 {
+        return is_known;
+    }
+    is_known && !kernel::failed(kernel::call(nr::__NR_clock_getres, [clock, 0, 0, 0, 0, 0]))
 }
 
 /// The same as `code::clocks::ask`, by the lab's clock.
@@ -119,7 +175,7 @@ pub fn ask(number: u64, clock: u64, answer: &mut [u64; 4]) -> i64 {
     note_read(true);
     match number as u32 {
         nr::__NR_clock_gettime => {
-            if clock as i32 > 11 || clock as i32 == 10 {
+            if !is_clock(clock) {
                 return -i64::from(errno::EINVAL);
             }
             let now = by_clock_ns(clock);
@@ -170,6 +226,21 @@ fn read_span(address: u64) -> Option<u64> {
     let [seconds, nanoseconds] = memory::read::<[u64; 2]>(address)?;
     let is_time = (seconds as i64) >= 0 && nanoseconds < BILLION;
     is_time.then(|| seconds.saturating_mul(BILLION).saturating_add(nanoseconds))
+}
+
+/// clock_settime(2) and settimeofday(2): nobody sets a lab's clock.
+pub fn set(number: u64, args: &[u64; 6]) -> i64 {
+    let is_clock_call = number == u64::from(nr::__NR_clock_settime);
+    let (at, unit) = if is_clock_call { (args[1], 1) } else { (args[0], 1000) };
+    let time = memory::read::<[u64; 2]>(at);
+    let error = match time {
+        _ if is_clock_call && args[0] != 0 => errno::EINVAL,
+        None if at == 0 => errno::EPERM,
+        None => errno::EFAULT,
+        Some([seconds, parts]) if (seconds as i64) < 0 || parts >= BILLION / unit => errno::EINVAL,
+        Some(_) => errno::EPERM,
+    };
+    -i64::from(error)
 }
 
 /// nanosleep(2) and clock_nanosleep(2).

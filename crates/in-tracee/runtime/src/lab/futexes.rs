@@ -19,6 +19,9 @@ pub fn perform(args: &[u64; 6]) -> i64 {
     if args[1] & REALTIME != 0 && !takes_clock {
         return -i64::from(errno::ENOSYS);
     }
+    if let Some(error) = misplaced(args[0], shared != 0) {
+        return error;
+    }
     match command {
         nr::FUTEX_LOCK_PI => lock(args, clocks::at(args[3], 0)),
         nr::FUTEX_LOCK_PI2 => lock(args, clocks::at(args[3], u64::from(args[1] & REALTIME == 0))),
@@ -29,12 +32,23 @@ pub fn perform(args: &[u64; 6]) -> i64 {
             let clock = u64::from(args[1] & REALTIME == 0);
             wait(args, clocks::at(args[3], clock), args[5] & ANY, shared)
         }
-        nr::FUTEX_WAKE => wake(args[0], ANY, args[2], shared),
-        nr::FUTEX_WAKE_BITSET => wake(args[0], args[5] & ANY, args[2], shared),
+        nr::FUTEX_WAKE => wake_in_turn(args[0], ANY, args[2], shared),
+        nr::FUTEX_WAKE_BITSET => wake_in_turn(args[0], args[5] & ANY, args[2], shared),
         nr::FUTEX_REQUEUE | nr::FUTEX_CMP_REQUEUE => requeue(args, command, shared),
         nr::FUTEX_WAKE_OP => wake_after_change(args, shared),
         _ => kernel::call_for_program(u64::from(nr::__NR_futex), args),
     }
+}
+
+/// What the kernel says of a word that cannot be one: it knows those of processes by their pages, and others by their
+/// addresses alone.
+fn misplaced(address: u64, is_shared: bool) -> Option<i64> {
+    const USERS_END: u64 = 0x7fff_ffff_f000;
+    if !address.is_multiple_of(4) {
+        return Some(-i64::from(errno::EINVAL));
+    }
+    let is_there = address < USERS_END && (!is_shared || memory::read::<u32>(address).is_some());
+    (!is_there).then(|| -i64::from(errno::EFAULT))
 }
 
 /// A futex with priority inheritance is tried until it is free: whose priority it has is of no effect in a lab.
@@ -61,6 +75,8 @@ fn wait(args: &[u64; 6], until: Option<u64>, bits: u64, shared: u64) -> i64 {
         match answer.kind {
             lab_answer::TIMEOUT => return -i64::from(errno::ETIMEDOUT),
             lab_answer::RESULT => return 0,
+            // The kernel changed it: it clears words where threads end, and marks their locks.
+            _ if memory::read::<u32>(args[0]) != Some(args[2] as u32) => return 0,
             _ => {}
         }
         if let Some(result) = lab::interrupted(until == LAB_NEVER) {
@@ -69,12 +85,22 @@ fn wait(args: &[u64; 6], until: Option<u64>, bits: u64, shared: u64) -> i64 {
     }
 }
 
+/// The same for the program: now and then those who were woken go on before the calling thread does, which may take again
+/// what they wait for.
+fn wake_in_turn(address: u64, bits: u64, count: u64, shared: u64) -> i64 {
+    let words = [address, bits, u64::from(count as u32), shared, 1];
+    lab::ask_aside(lab_question::FUTEX_WAKE, &words).result
+}
+
 /// Wakes at most so many who wait for the word.
 pub fn wake(address: u64, bits: u64, count: u64, shared: u64) -> i64 {
     lab::ask(lab_question::FUTEX_WAKE, &[address, bits, u64::from(count as u32), shared]).result
 }
 
 fn requeue(args: &[u64; 6], command: u32, shared: u64) -> i64 {
+    if (args[2] as i32) < 0 || (args[3] as i32) < 0 {
+        return -i64::from(errno::EINVAL);
+    }
     if command == nr::FUTEX_CMP_REQUEUE {
         match memory::read::<u32>(args[0]) {
             None => return -i64::from(errno::EFAULT),

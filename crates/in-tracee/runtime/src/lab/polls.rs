@@ -18,6 +18,13 @@ fn after_ms(milliseconds: u64) -> u64 {
     }
 }
 
+/// True for the calls that [`perform`] makes.
+pub fn is_poll(number: u64) -> bool {
+    matches!(number as u32, nr::__NR_poll | nr::__NR_ppoll | nr::__NR_select | nr::__NR_pselect6)
+        || number == u64::from(nr::__NR_epoll_wait)
+        || is_epoll(number)
+}
+
 /// poll(2), select(2), epoll_wait(2) and their kin.
 pub fn perform(number: u64, real: &[u64; 6]) -> i64 {
     let none = [0u64; 2];

@@ -285,6 +285,19 @@ pub fn on_asked(context: &mut RealFrame) {
     }
 }
 
+/// A lab's engine preempts the thread, which computes.
+pub fn on_preempted(context: &mut RealFrame) {
+    let thread = thread();
+    if thread.preemption.searches() || process().replays() {
+        return;
+    }
+    (thread.is_asked, thread.preemption.is_preempted) = (true, true);
+    if !thread.preemption.timer.armed {
+        thread.preemption.watching = Watching::Nothing;
+        approach(context);
+    }
+}
+
 /// A signal waits that can be delivered.
 pub fn signal_is_due() -> bool {
     deliverable::has_deliverable()

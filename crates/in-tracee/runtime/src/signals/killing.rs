@@ -15,9 +15,11 @@ use linux_abi::{errno, general as nr};
 
 use crate::ground::kernel;
 use crate::ground::proc_files::{self, Path};
+use crate::lab;
 use crate::scheduler::{output_lock, token};
 use crate::signals::{self, stopping};
 use crate::state::block::{process, session, thread};
+use crate::state::in_lab;
 use crate::state::live;
 use crate::state::recorded_processes::{each_of_all, each_recorded};
 use crate::state::signal_numbers::SIGKILL;
@@ -31,6 +33,8 @@ const POLLIN: u64 = 1;
 /// Looks at a process that was killed, at most, a millisecond each: one that ends slowly has long
 /// been told, and writes nothing more.
 const LOOKS_AT_END: u32 = 20;
+/// How often others run in a lab until then.
+const ROUNDS_IN_LAB: u32 = 16;
 /// Most processes that are asked at once.
 const ASKED_MAX: usize = 64;
 
@@ -69,7 +73,11 @@ pub fn kill(number: u64, args: &[u64; 6], make: &mut dyn FnMut() -> i64) -> i64 
     } else {
         // Who was asked may have been waited for meanwhile, and the call is over for the program: a
         // handler of its own that comes first would see them gone, and the call made again fail.
-        match kernel::call(number as u32, *args) {
+        let result = kernel::call(number as u32, *args);
+        if in_lab::is_on() {
+            lab::tell_signal(number, args);
+        }
+        match result {
             result if result == -i64::from(errno::ESRCH) => 0,
             result => result,
         }
@@ -169,6 +177,9 @@ impl Asked {
 
     /// Waits until they are dead. They may need the token for it.
     fn wait(&mut self) {
+        if in_lab::is_on() {
+            return self.wait_in_lab();
+        }
         if self.count == 0 {
             return;
         }
@@ -187,6 +198,19 @@ impl Asked {
         if releases_token {
             token::take_back();
         }
+    }
+
+    /// The same in a lab, where they run when this thread lets them.
+    fn wait_in_lab(&mut self) {
+        for _ in 0..ROUNDS_IN_LAB {
+            if self.count == 0 {
+                break;
+            }
+            lab::let_signalled_run();
+            kernel::call(nr::__NR_poll, [self.polled.as_mut_ptr() as u64, self.count as u64, 0, 0, 0, 0]);
+            self.drop_dead();
+        }
+        self.polled[..self.count].iter().for_each(|polled| close(*polled as u32));
     }
 
     fn drop_dead(&mut self) {

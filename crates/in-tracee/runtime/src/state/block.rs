@@ -70,6 +70,8 @@ pub struct Thread {
     /// In a lab: the thread's place there, and reads of the time since it last asked the engine.
     pub lab_slot: u32,
     pub lab_reads: u32,
+    /// Calls since then, as [`lane_protocol::LAB_CALLS`] counts them.
+    pub lab_calls: u32,
     /// See [`thread_status`].
     pub status: u32,
     /// Not zero until the kernel's thread is gone (CLONE_CHILD_CLEARTID).

@@ -33,6 +33,8 @@ pub struct Preemption {
     pub steps_over: bool,
     /// What the thread, which is preempted in the middle of an instruction, does when it goes on.
     pub change: Option<Change>,
+    /// In a lab: the engine preempts it.
+    pub is_preempted: bool,
     /// It has got there: others are to hold the token, even if they have not asked for it yet.
     pub is_aside: bool,
     /// The search for a place to preemption.

@@ -41,7 +41,7 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
         registers.rip = behind;
         spins::pass(site.address, registers)
     } else {
-        let yields = process().shares_token && !process().replays() && !in_lab::is_on();
+        let yields = process().shares_token && !process().replays();
         let yielded = yields && yield_alternately(instruction, registers);
         perform(instruction, site.instruction(), registers);
         yielded
@@ -76,6 +76,9 @@ fn yield_alternately(instruction: Instruction, registers: &Registers) -> bool {
     }
     thread().standing = signal_state::Standing::Preemption;
     thread().registers_at = &raw const *registers as u64;
+    if in_lab::is_on() {
+        return lab::clocks::yield_before_read();
+    }
     fairness::get_on();
     if token::is_wanted() {
         token::yield_if_wanted();

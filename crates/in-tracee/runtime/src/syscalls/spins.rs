@@ -156,7 +156,7 @@ fn count() -> Option<u64> {
 
 /// Recording: whether the thread is to release the token.
 fn may_give(passes: u64) -> bool {
-    process().shares_token && passes >= PASSES && (in_lab::is_on() || is_awaited(passes))
+    passes >= PASSES && (in_lab::is_on() || process().shares_token && is_awaited(passes))
 }
 
 /// Logs where the thread stops, and releases the token if it `gives` it.
@@ -174,6 +174,10 @@ fn stop([address, passes]: [u64; 2], gives: bool, registers: &Registers) {
     thread.yielded = true;
     thread.is_asked = false;
     match in_lab::is_on() {
+        true if !process().shares_token => {
+            lab::clocks::let_other_processes_run();
+            token::log_token();
+        }
         true => lab::clocks::let_others_run(),
         false => contention::let_others_run(),
     }

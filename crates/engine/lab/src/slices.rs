@@ -1,0 +1,116 @@
+//! A thread that computes without a call keeps all others from running. Where one of its node could go on meanwhile, or
+//! something of its node is due, it is preempted (docs/adr/0116); from there on the run is not the same again, and says so.
+
+use std::sync::atomic::Ordering;
+
+use lane_protocol::{ASKING, LAB_NEVER, LAB_PREEMPTS};
+
+use crate::LabError;
+use crate::engine::Engine;
+use crate::log::Record;
+use crate::preemption::Watched;
+use crate::processes::thread_of;
+use crate::questions::{Answer, Outcome, Wait};
+
+/// How much processor time a thread gets that was preempted before, in nanoseconds.
+const AGAIN_NS: u64 = 3_000_000;
+/// How often a thread is preempted while others can go on, until time goes on all the same: they may compute, too.
+const TURNS_WITHOUT_TIME: u32 = 3;
+
+/// How long a thread has run (proc(5), schedstat).
+fn processor_ns(pid: i32, tid: i32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    text.split_whitespace().next()?.parse().ok()
+}
+
+/// The file and the place in it that is mapped at an address.
+fn place_text(pid: i32, address: u64) -> String {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let place = maps.lines().find_map(|line| {
+        let mut fields = line.split_whitespace();
+        let (start, end) = fields.next()?.split_once('-')?;
+        let [start, end] = [start, end].map(|text| u64::from_str_radix(text, 16).unwrap_or(0));
+        let offset = u64::from_str_radix(fields.nth(1)?, 16).ok()?;
+        let path = fields.nth(2).filter(|path| path.starts_with('/'));
+        (start..end).contains(&address).then_some((path?.to_owned(), address - start + offset))
+    });
+    match place {
+        Some((path, offset)) => format!("{path}+{offset:#x}"),
+        None => format!("{address:#x}"),
+    }
+}
+
+impl Engine {
+    /// The thread that runs is silent: it is preempted where it has computed for long enough, and another one may have to
+    /// go on before it does anything else.
+    pub fn preempt_if_due(&mut self, slot: u32) {
+        let Some(after_ns) = self.spec.preempts_after_ns.filter(|_| self.others_could_go_on(slot)) else {
+            return;
+        };
+        let Some(pid) = self.processes.pid_of(slot) else { return };
+        let limit_ns = if self.preemption.before.contains(&slot) { after_ns.min(AGAIN_NS) } else { after_ns };
+        match &mut self.preemption.watched {
+            Some(watched) if watched.slot == slot => {
+                let ran_ns = processor_ns(watched.pid, watched.tid).unwrap_or(0);
+                if ran_ns.saturating_sub(watched.from_ns) >= limit_ns {
+                    watched.from_ns = ran_ns;
+                    let mut info = [0; 128];
+                    info[..4].copy_from_slice(&(ASKING as i32).to_le_bytes());
+                    info[8..12].copy_from_slice(&LAB_PREEMPTS.to_le_bytes());
+                    injector::queue_signal(watched.pid, Some(watched.tid), ASKING as i32, &info);
+                }
+            }
+            watched => {
+                let inner = self.memory.lab().slots[slot as usize].tid.load(Ordering::Relaxed);
+                let Some(tid) = thread_of(pid, inner) else { return };
+                let Some(from_ns) = processor_ns(pid, tid) else { return };
+                *watched = Some(Watched { slot, pid, tid, from_ns });
+            }
+        }
+    }
+
+    /// Whether another thread of the node can go on, or something will happen that one waits for which may share memory
+    /// with this one: who computes may wait for that.
+    fn others_could_go_on(&self, slot: u32) -> bool {
+        let node = self.processes.node_of(slot);
+        if self.ready.iter().any(|(ready, _)| self.processes.node_of(*ready) == node) {
+            return true;
+        }
+        let pids = node.map(|node| self.processes.of_node(node)).unwrap_or_default();
+        let has_alarm = |pid: &i32| self.processes.processes.get(pid).is_some_and(|one| one.alarm.is_some());
+        if self.timers.are_any(&pids) || pids.iter().any(has_alarm) {
+            return true;
+        }
+        let waits = self.waiting.values().filter(|(waiting, _)| self.processes.node_of(*waiting) == node);
+        let mut waits = waits.filter(|(_, wait)| !matches!(wait, Wait::Children | Wait::Orders)).peekable();
+        let has_acted = self.slot(slot).acted.load(Ordering::Relaxed) != 0;
+        let will_happen = has_acted || self.has_ready() || self.next_time().is_some();
+        let has_time = |wait: &Wait| wait.until_ns() != LAB_NEVER;
+        waits.peek().is_some() && (will_happen || waits.any(|(_, wait)| has_time(wait)))
+    }
+
+    /// The thread was preempted at `place`: others go on, and time where nobody can.
+    pub fn preempted(&mut self, slot: u32, place: u64, has_acted: bool) -> Result<Outcome, LabError> {
+        let is_alone = !self.has_ready();
+        if has_acted {
+            self.touch_own(slot);
+        }
+        if self.preemption.before.insert(slot) {
+            self.preemption.first_ns.get_or_insert(self.now_ns);
+            let (at_ns, node) = (self.now_ns, self.processes.node_of(slot));
+            let tid = self.slot(slot).tid.load(Ordering::Relaxed);
+            let pid = self.processes.pid_of(slot);
+            let place = pid.map_or(String::new(), |pid| place_text(pid, place));
+            self.log.record(Record::Preempted { at_ns, node, thread: tid, place });
+        }
+        let is_stuck = self.spins_again(slot) > TURNS_WITHOUT_TIME;
+        if (is_alone || is_stuck)
+            && let Some(at_ns) = self.next_time()
+        {
+            self.sleep_until(at_ns)?;
+        }
+        self.current = None;
+        self.ready.push_back((slot, Answer::result(0)));
+        Ok(Outcome::Said)
+    }
+}

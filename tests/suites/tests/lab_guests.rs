@@ -1,0 +1,176 @@
+//! Every guest as the node of a lab: it says and ends as it does natively, and its recording replays.
+
+use std::fs;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use suites::{
+    Case, Guest, Mode, Outcome, Scratch, TestResult, Tool, User, Variant, compare, find_guests,
+    has_static_libc, run, run_suite_with, tests_run_as_root, unless_missing,
+};
+
+/// A run takes a second or two; far longer where others use the machine.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Guests that are other in a lab by what a lab is, and what it is.
+const OTHER_BY_DESIGN: &[(&str, &str)] = &[
+    ("address_sanitizer", "the sanitizer traces its own threads (ptrace)"),
+    ("fault_signals_restart", "it reads in /proc which call the kernel has a thread in"),
+    (
+        "interrupted_clocks",
+        "it computes until alarms come in a loop that reads the time, which stands meanwhile",
+    ),
+    ("itimer", "it waits for its processor time"),
+    ("itimer_threads", "it waits for its processor time"),
+    ("packet_rings", "there are no packet sockets"),
+    ("partial_effects", "it maps a file of /proc, which the kernel refuses; a lab's is a copy"),
+    ("shared_processors", "all of a lab runs on one processor, whatever is set"),
+    ("sigsuspend_several", "it reads in /proc which call the kernel has a thread in"),
+    ("socket_options", "it reads back a filter of packets"),
+    ("sockets_inet", "there is no urgent data"),
+    ("sparse_memory", "it waits for its processor time"),
+    ("spin_signal", "it waits for its processor time"),
+    ("stat", "the time of the last read is that of the last change"),
+    ("stop_the_world", "it traces its own threads (ptrace)"),
+    ("traces_child", "it traces another process (ptrace)"),
+    ("traces_outsider", "it traces another process (ptrace)"),
+    ("traces_program", "it traces another process (ptrace)"),
+];
+
+/// Guests that should be the same, and are not yet, and what they show.
+const NOT_YET: &[(&str, &str)] = &[
+    ("failed_calls_write", "a timer of a process that there is not is refused before its number is written"),
+    ("generated_cpuid", "its replay diverges now and then: a number of the processor is the machine's"),
+    ("joins_and_deaths", "it does not end: what time passes while those who are killed make calls"),
+    ("killed_as_they_write", "it does not end in time: those who write let others go on too seldom"),
+    ("killed_makers", "it does not end: processes that make one another let no time pass"),
+    ("killed_while_computing", "one that computes behind a call is not always preempted"),
+    ("lock_with_calls", "who has a lock whenever the time is read keeps others from it"),
+    ("memory_lists", "/proc/self/maps by a descriptor of /proc/self is the machine's"),
+    ("no_signal_queue", "without room for signals nobody is preempted (RLIMIT_SIGPENDING)"),
+    ("pid_namespaces", "a process of a namespace of its own is not followed when it stops"),
+    ("private_futexes", "its replay diverges"),
+    ("signal_thread", "one that computes while signals come is not always preempted"),
+    ("stops_itself", "one that stops itself beside others in its memory is not continued"),
+    ("thread_spawn", "one that computes is not always preempted"),
+    ("timers", "a timer whose signal is blocked does not count how often it was missed"),
+    ("vdso_image", "where the kernel's shared object is said in /proc is the machine's"),
+    ("vdso_in_files", "where the kernel's shared object is said in /proc is the machine's"),
+];
+
+/// The way to build it that is tried: the first of these that it has.
+fn variant_of(guest: &Guest) -> Option<Variant> {
+    const ORDER: [&str; 4] = ["O2", "O0", "O2-static", "O0-static"];
+    let named = |name: &str| Variant::ALL.into_iter().find(|variant| variant.name == name);
+    ORDER.into_iter().filter_map(named).find(|variant| guest.has_variant(*variant))
+}
+
+/// What this machine lacks for the guest, or why it is not tried.
+fn reason_not_to(guest: &Guest, variant: Variant) -> Option<String> {
+    let listed = OTHER_BY_DESIGN.iter().chain(NOT_YET).find(|(name, _)| *name == guest.name);
+    let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = cpu.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+    let has_flag = |name: &str| flags.split_whitespace().any(|flag| flag == name);
+    let missing = guest.needs.iter().find(|need| match need.as_str() {
+        "root" => !tests_run_as_root(),
+        "user" => tests_run_as_root(),
+        flag => !flag.strip_prefix("cpu:").is_some_and(has_flag),
+    });
+    match (listed, missing) {
+        (Some((_, reason)), _) => Some((*reason).to_owned()),
+        (None, Some(need)) => Some(format!("needs {need}")),
+        (None, None) if variant.is_static && !has_static_libc() => Some("needs a static libc".to_owned()),
+        (None, None) => None,
+    }
+}
+
+/// Lines without those that differ between native runs, each with an end, as a lab says them.
+fn normalised(output: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(output);
+    text.lines()
+        .filter(|line| !line.starts_with('~'))
+        .flat_map(|line| [line.as_bytes(), b"\n"].concat())
+        .collect()
+}
+
+/// What the node said, and how it ended, by the records of `lab run --json`.
+fn node_outcome(records: &[u8]) -> Option<Outcome> {
+    let mut said = Outcome { stdout: Vec::new(), stderr: Vec::new(), code: -1 };
+    for line in String::from_utf8_lossy(records).lines() {
+        let record: serde_json::Value = serde_json::from_str(line).ok()?;
+        if record["is"] == "output" {
+            let into = if record["stream"] == "stdout" { &mut said.stdout } else { &mut said.stderr };
+            into.extend(record["line"].as_str()?.bytes().chain([b'\n']));
+        } else if record["is"] == "end" {
+            said.code = i32::try_from(record["end"]["ended"].as_i64()?).ok()?;
+        }
+    }
+    Some(said)
+}
+
+fn check_guest(tool: &Tool, guest: &Guest, variant: Variant) -> TestResult {
+    let mut scratch = Scratch::new(&format!("lab-{}", guest.name))?;
+    let binary = scratch.fresh_directory("bin")?.join(&guest.name);
+    guest.put(variant, &binary)?;
+    let mut case = Case::new(User::Current, vec![binary.clone().into()]);
+    case.code = Some(guest.code);
+    let native = case.native(&scratch)?;
+    if tool.mode == Mode::Native {
+        return Ok(());
+    }
+    let file = scratch.join("lab.toml");
+    let description =
+        format!("preempts_after = \"50ms\"\n[node.one]\ncommand = [\"{}\"]\n", binary.display());
+    fs::write(&file, description).map_err(|error| error.to_string())?;
+    let ran = scratch.join("ran");
+    let words = ["lab".into(), "run".into(), "--json".into(), "-o".into(), ran.clone().into(), file.into()];
+    let home = scratch.fresh_directory("home")?;
+    let outcome = run(tool.command(User::Current, &home, &words), TIME_MAX)?;
+    let said =
+        node_outcome(&outcome.stdout).ok_or_else(|| format!("no records: {}", outcome.stdout_text()))?;
+    let native =
+        Outcome { stdout: normalised(&native.stdout), stderr: normalised(&native.stderr), code: native.code };
+    let said = Outcome { stdout: normalised(&said.stdout), stderr: normalised(&said.stderr), ..said };
+    let replay = |scratch: &Scratch| {
+        let words = ["--quiet".into(), "replay".into(), ran.join("trace").into()];
+        let replayed = run(tool.command(User::Current, scratch.path(), &words), TIME_MAX)?;
+        match replayed.code {
+            0 => Ok(()),
+            code => Err(format!("the replay ended with {code}: {}", replayed.stderr_text())),
+        }
+    };
+    compare("native", &native, "in a lab", &said)
+        .map_err(|error| format!("{error}\n{}", outcome.stderr_text()))
+        .and_then(|()| replay(&scratch))
+        .inspect_err(|_| scratch.keep_if_asked())
+}
+
+/// Each name of the lists is a guest's.
+fn check_lists(guests: &[Guest]) -> TestResult {
+    let listed = OTHER_BY_DESIGN.iter().chain(NOT_YET);
+    match listed.into_iter().find(|(name, _)| !guests.iter().any(|guest| guest.name == *name)) {
+        None => Ok(()),
+        Some((name, _)) => Err(format!("there is no guest {name}")),
+    }
+}
+
+fn trials(tool: &Arc<Tool>) -> Result<Vec<Trial>, String> {
+    let guests = find_guests()?;
+    check_lists(&guests)?;
+    let mut trials = Vec::new();
+    for guest in guests {
+        let Some(variant) = variant_of(&guest) else { continue };
+        let (tool, missing) = (Arc::clone(tool), reason_not_to(&guest, variant));
+        let trial = Trial::test(guest.name.clone(), move || {
+            check_guest(&tool, &guest, variant).map_err(Failed::from)
+        });
+        trials.push(unless_missing(trial, missing));
+    }
+    Ok(trials)
+}
+
+fn main() -> ExitCode {
+    run_suite_with(Arguments::from_args(), trials)
+}
