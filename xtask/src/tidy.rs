@@ -13,6 +13,7 @@ mod notices;
 mod rooms;
 mod runtime_image;
 mod source;
+mod statics;
 mod tree;
 mod unsafe_code;
 
@@ -43,10 +44,12 @@ impl std::fmt::Display for Finding {
 }
 
 /// The checks, each for one rule or a few that belong together.
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 12] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 14] = [
     layers::dependencies_point_downwards,
     rooms::import_what_stands_before,
     cycles::stay_small,
+    statics::references_end,
+    statics::variables_become_fewer,
     notices::have_observers_of_their_types,
     unsafe_code::is_forbidden_or_explained,
     lengths::are_short_or_excepted,

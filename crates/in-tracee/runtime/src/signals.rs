@@ -93,7 +93,7 @@ pub fn install() {
     let mask = current_mask();
     block_all();
     for signal in (1..=64).filter(|&signal| is_saved(signal)) {
-        let actions = process().actions();
+        let mut actions = process().actions();
         if actions.known & bit(signal) == 0 {
             actions.take_over(signal);
         } else if actions.actions[signal as usize].handler == DEFAULT {
@@ -525,7 +525,7 @@ pub fn die_at(registers: &Registers, signal: u32) {
     if CORES & !ELSEWHERE & bit(signal) == 0 || process().pid == 1 {
         return;
     }
-    let thread = thread();
+    let thread = &mut *thread();
     thread.fault_registers = *registers;
     thread.fault_signal = signal;
     set_default(signal);

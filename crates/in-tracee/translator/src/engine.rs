@@ -90,7 +90,7 @@ impl Engine {
         engine
     }
 
-    pub(crate) fn context(&mut self) -> &'static mut Context {
+    pub(crate) fn context(&mut self) -> &mut Context {
         // SAFETY: the memory is the engine's, and lives as long as it.
         unsafe { &mut *(self.base as *mut Context) }
     }
@@ -303,8 +303,7 @@ impl Engine {
 
     /// Runs the code, and returns how it was left.
     fn enter(&mut self, code: u32) -> Exit {
-        let context = self.context();
-        context.target = self.base + u64::from(code);
+        self.context().target = self.base + u64::from(code);
         let gate = self.base + u64::from(self.gates.enter);
         // SAFETY: the gate saves what a function must; the code is the program's, which
         // the caller of `run` answers for.
@@ -312,8 +311,12 @@ impl Engine {
             let gate: extern "sysv64" fn() = core::mem::transmute(gate);
             gate();
         }
+        let context = self.context();
         match context.exit as u32 {
-            EXIT_INDIRECT => self.led_away(context.jump, 0),
+            EXIT_INDIRECT => {
+                let jump = context.jump;
+                self.led_away(jump, 0)
+            }
             EXIT_FAULT => Exit {
                 rip: context.fault_rip,
                 patch: 0,
@@ -364,12 +367,13 @@ impl Engine {
     /// Instructions that had been executed before the last store that was noted.
     fn noted(&mut self, budget: i64) -> Option<u64> {
         let context = self.context();
-        if context.noted == 0 || context.noted_exit >= self.exits as u64 {
+        let (noted, number, counter) = (context.noted, context.noted_exit, context.noted_counter);
+        if noted == 0 || number >= self.exits as u64 {
             return None;
         }
         // SAFETY: the number of an exit that was made.
-        let exit = unsafe { self.exit_table().add(context.noted_exit as usize).read() };
-        let counted = counted(budget, context.noted_counter);
+        let exit = unsafe { self.exit_table().add(number as usize).read() };
+        let counted = counted(budget, counter);
         Some((counted + i64::from(exit.executed)) as u64)
     }
 

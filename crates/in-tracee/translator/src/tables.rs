@@ -12,7 +12,7 @@ impl Engine {
     }
 
     /// The entry of a unit, or the free one where it belongs.
-    fn unit_entry(&mut self, rip: u64, pending: u16) -> &'static mut UnitEntry {
+    fn unit_entry(&mut self, rip: u64, pending: u16) -> &mut UnitEntry {
         let hash = (rip ^ u64::from(pending) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut index = (hash >> 45) as usize % UNITS_MAX;
         loop {

@@ -62,13 +62,8 @@ impl Engine {
         let mut decoded = Decoded::new();
         Reader::new().read(rip, &mut |address, into| host.code(address, into), &mut decoded)?;
         let context = self.context();
-        let range = stored_range(
-            &decoded.instruction,
-            &mut self.factory,
-            &context.general,
-            context.flags,
-            context.fs_base,
-        );
+        let (general, flags, fs_base) = (context.general, context.flags, context.fs_base);
+        let range = stored_range(&decoded.instruction, &mut self.factory, &general, flags, fs_base);
         let (start, bytes) = range.unwrap_or((0, u64::MAX));
         let touches = |&(watched, length): &(u64, u64)| {
             start < watched.saturating_add(length) && watched < start.saturating_add(bytes)

@@ -16,7 +16,7 @@ use crate::state::report;
 
 /// Recording: logs a checksum if one is due.
 pub fn record_if_due() {
-    let process = process();
+    let process = &mut *process();
     if process.log.events < process.next_check {
         return;
     }

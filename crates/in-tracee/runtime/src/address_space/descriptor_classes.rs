@@ -70,7 +70,8 @@ pub fn is_standard_error(device: u64, inode: u64) -> bool {
 /// descriptor is closed or its flags are set.
 pub fn never_sleeps(fd: u64) -> bool {
     const F_GETFL: u64 = 3;
-    let Some(known) = process().fd_sleeps.get_mut(fd as u32 as usize) else { return false };
+    let process = &mut *process();
+    let Some(known) = process.fd_sleeps.get_mut(fd as u32 as usize) else { return false };
     if *known == UNKNOWN {
         let flags = kernel::call(nr::__NR_fcntl, [fd, F_GETFL, 0, 0, 0, 0]);
         if kernel::failed(flags) {
@@ -101,7 +102,7 @@ pub fn forget(fd: u64) {
 
 /// Forgets all descriptors of a range.
 pub fn forget_range(first: u64, last: u64) {
-    let process = process();
+    let process = &mut *process();
     let end = (last as usize).min(process.fd_classes.len() - 1) + 1;
     let start = (first as usize).min(end);
     if call_state::map_lists_are_open() {
@@ -128,7 +129,7 @@ pub fn forget_classes() {
 /// Another file is mapped: descriptors may reach it.
 pub fn forget_file(identity: [u64; 2]) {
     const AT_ONCE: usize = 16;
-    let (process, mark) = (process(), lane_protocol::mark_of(identity));
+    let (process, mark) = (&mut *process(), lane_protocol::mark_of(identity));
     let marks = process.fd_marks.chunks_exact(AT_ONCE);
     for (classes, marks) in process.fd_classes.as_chunks_mut::<AT_ONCE>().0.iter_mut().zip(marks) {
         if *classes == [UNKNOWN; AT_ONCE] {
@@ -144,8 +145,9 @@ pub fn forget_file(identity: [u64; 2]) {
 
 /// Descriptors that reach regular files, or may, of those that were used.
 pub fn files_in_use() -> impl Iterator<Item = u32> {
-    let classes = &process().fd_classes;
-    (0..classes.len() as u32).filter(|&fd| !matches!(classes[fd as usize], UNKNOWN | OTHER | STREAM))
+    let process = process();
+    (0..process.fd_classes.len() as u32)
+        .filter(move |&fd| !matches!(process.fd_classes[fd as usize], UNKNOWN | OTHER | STREAM))
 }
 
 #[cold]

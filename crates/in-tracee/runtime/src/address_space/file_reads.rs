@@ -74,7 +74,7 @@ pub fn note_copied(from: u64, to: i64) {
 
 /// True if nobody else moves the descriptor's offset.
 fn is_own(fd: u64) -> bool {
-    let own = process();
+    let own = &mut *process();
     let opened = own.reads.opened.get(fd as u32 as usize).copied().unwrap_or(NOT_OWN);
     opened == own.reads.given.wrapping_add(1) && !own.in_group && !own.in_parents_memory
 }

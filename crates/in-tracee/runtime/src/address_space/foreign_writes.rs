@@ -16,6 +16,7 @@ use lane_protocol::{Written, WrittenPart};
 use linux_abi::PAGE_BYTES;
 
 use crate::address_space::{mapped_files, outsiders};
+use crate::ground::owned::Held;
 use crate::ground::{maps, memory};
 use crate::state::block::{process, session};
 
@@ -111,7 +112,7 @@ pub fn log_change() {
 #[cold]
 fn are_shown() -> bool {
     let files = &session().written_files;
-    let (known, count) = known_and_all();
+    let (mut known, count) = known_and_all();
     while *known <= count {
         match files.part(*known - 1) {
             Written::Part(part)
@@ -128,8 +129,9 @@ fn are_shown() -> bool {
 }
 
 /// How many parts the process knows, plus one, and how many there are.
-fn known_and_all() -> (&'static mut u64, u64) {
-    let (known, count) = (&mut process().foreign_writes.parts, session().written_files.count());
+fn known_and_all() -> (Held<u64>, u64) {
+    let mut known = process().part(|process| &mut process.foreign_writes.parts);
+    let count = session().written_files.count();
     if *known == 0 {
         // What it maps it maps from now on.
         *known = count + 1;
@@ -140,7 +142,7 @@ fn known_and_all() -> (&'static mut u64, u64) {
 #[cold]
 fn log_parts() {
     let files = &session().written_files;
-    let (known, count) = known_and_all();
+    let (mut known, count) = known_and_all();
     while *known <= count {
         match files.part(*known - 1) {
             Written::Part(part) => {

@@ -31,7 +31,8 @@ pub const STATUS_BYTES: usize = 6;
 const STATUS_BLOCKS: usize = 8;
 
 pub fn all() -> &'static [Place] {
-    space().mapped.files.all()
+    // SAFETY: the callers are done with it before they map anything.
+    unsafe { space().shared() }.mapped.files.all()
 }
 
 /// Notes a new mapping. Descriptors that were looked at before may reach it.
@@ -62,7 +63,7 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool, only_shows:
     if let Some(index) = copies.iter().position(|copy| copy.identity == identity) {
         // Under the debugger it has none of another time; but what others made since the
         // process was copied is newer.
-        let own = process();
+        let own = &mut *process();
         let others_are_newer = own.copied && !group_replay::are_wanted() && is_made(identity);
         let brings = (own.has_agent() || own.copied) && !others_are_newer;
         let copy = copies[index];

@@ -16,6 +16,7 @@ use lane_protocol::{outside_state, untimely};
 use linux_abi::general as nr;
 
 use crate::address_space::{known_shared_files, mapped_files, outsiders, segments};
+use crate::ground::owned::Held;
 use crate::ground::proc_files::Path;
 use crate::ground::{kernel, memory};
 use crate::log::kept_files::Status;
@@ -35,13 +36,13 @@ impl Signs {
     }
 }
 
-fn signs() -> &'static mut Signs {
-    &mut space().outsiders.signs
+fn signs() -> Held<Signs> {
+    space().part(|space| &mut space.outsiders.signs)
 }
 
 /// Recording, where a call is logged by which the program can have learned of something.
 pub fn look() {
-    let own = signs();
+    let own = &mut *signs();
     if !own.any {
         return;
     }
@@ -102,7 +103,7 @@ pub fn watch(fd: u64, start: u64, identity: [u64; 2]) {
     if live::is_on() || status.links() == 0 || is_code() || is_of_system(fd) {
         return;
     }
-    let own = signs();
+    let own = &mut *signs();
     if known_shared_files::is_known(identity) || status.is_memory(fd as i32) {
         watch_name(own, fd, identity);
     } else {
@@ -214,7 +215,7 @@ fn ask_again(identity: [u64; 2]) {
 
 /// The program takes these numbers of descriptors.
 pub fn yield_descriptors(first: u64, last: u64) {
-    let own = signs();
+    let own = &mut *signs();
     if !own.any {
         return;
     }
@@ -235,7 +236,7 @@ pub fn yield_descriptors(first: u64, last: u64) {
 
 /// True for a descriptor that is used here.
 pub fn is_descriptor(fd: u64) -> bool {
-    let own = signs();
+    let own = &mut *signs();
     let is_it = |known: i32| known != 0 && known as u64 - 1 == fd;
     own.any && (is_it(own.notices) || own.files.iter().any(|file| is_it(file.fd)))
 }
@@ -261,7 +262,7 @@ fn attached(id: u64) -> Option<Attached> {
 
 /// The program is about to attach a segment.
 pub fn note_segment(id: u64) {
-    let own = signs();
+    let own = &mut *signs();
     if live::is_on() {
         return;
     }
@@ -400,7 +401,7 @@ fn is_recorded_peer(socket: u64) -> bool {
 
 /// A new image has none of it; its descriptors are gone with exec.
 pub fn reset() {
-    let own = signs();
+    let own = &mut *signs();
     own.files.iter_mut().for_each(|file| close(core::mem::take(&mut file.fd)));
     close(core::mem::take(&mut own.notices));
     own.segment_count = 0;

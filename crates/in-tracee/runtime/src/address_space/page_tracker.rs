@@ -28,7 +28,7 @@ use crate::address_space::written_pages::Uffd;
 use crate::address_space::{checksum, unforked, written_pages as kernel_view};
 use crate::code::trampolines;
 use crate::ground::maps::{self, Mapping};
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 use crate::ground::{kernel, map_changes, notices, stack_limit};
 use crate::state::block::{self, process};
 use crate::state::own_descriptors::{close, open_high};
@@ -99,9 +99,8 @@ static TRACKER: Owned<Tracker> = Owned::new(Tracker {
     logged: [[0; 2]; LOGGED_RANGES_MAX],
 });
 
-fn tracker() -> &'static mut Tracker {
-    // SAFETY: one thread runs in an address space, and its handlers do not nest.
-    unsafe { &mut *TRACKER.get() }
+fn tracker() -> Held<Tracker> {
+    TRACKER.hold()
 }
 
 /// What a preemption is identified by, and what it cost.
@@ -117,7 +116,7 @@ pub struct Summed {
 /// Looks at what was written since the last look, which also protects it again, and
 /// calls `each` with what was written to protected memory.
 pub fn look(each: &mut dyn FnMut(u64, u64)) {
-    let tracker = tracker();
+    let tracker = &mut *tracker();
     tracker.looks = tracker.looks.wrapping_add(1).max(1);
     if !tracker.is_listed() {
         tracker.list_writable();
@@ -155,7 +154,7 @@ pub fn protected_pages() -> u64 {
 
 /// Sums what was written since the last preemption. After `look`.
 pub fn sum() -> Summed {
-    let tracker = tracker();
+    let tracker = &mut *tracker();
     let mut complete = !tracker.overflown && tracker.choose_logged();
     let mut sum = 0u64;
     if complete {
@@ -176,7 +175,8 @@ pub fn sum() -> Summed {
         // To sum all costs less than to find what changed. The next look protects again.
         tracker.begin_again();
     }
-    let tracker = &*tracker;
+    // SAFETY: what is summed is logged before the next look.
+    let tracker = unsafe { self::tracker().shared() };
     Summed { ranges: complete.then(|| &tracker.logged[..tracker.logged_count]), sum, protection_ns }
 }
 
@@ -204,7 +204,7 @@ pub fn forget(start: u64, bytes: u64) {
     notices::memory_lost(start, bytes);
     unforked::forget(start, bytes);
     map_changes::note(start, bytes);
-    let tracker = tracker();
+    let tracker = &mut *tracker();
     tracker.listed = false;
     if tracker.looks != 0 && tracker.protected.count != 0 {
         tracker.protected.remove(start, start.saturating_add(bytes));
@@ -228,7 +228,7 @@ pub fn note_growing() {
 #[inline]
 pub fn release(start: u64, bytes: u64) {
     notices::memory_released(start, bytes);
-    let tracker = tracker();
+    let tracker = &mut *tracker();
     tracker.listed = false;
     if tracker.protected.count != 0 {
         let end = start.saturating_add(bytes);
@@ -239,7 +239,7 @@ pub fn release(start: u64, bytes: u64) {
 
 /// Ends all protection, for somebody else's; it begins again without a baseline.
 pub fn end() {
-    let tracker = tracker();
+    let tracker = &mut *tracker();
     tracker.begin_again();
     tracker.close();
 }

@@ -5,7 +5,7 @@ use lane_protocol::MemoryRange;
 use crate::state::block::space;
 
 pub fn note_shared(start: u64, bytes: u64) {
-    let space = space();
+    let space = &mut *space();
     // A full list stays as it is: then the process has shared memory for ever.
     if space.shared_count < space.shared.len() {
         space.shared[space.shared_count] = MemoryRange { start, end: start + bytes };
@@ -14,7 +14,7 @@ pub fn note_shared(start: u64, bytes: u64) {
 }
 
 pub fn forget_shared(start: u64, bytes: u64) {
-    let space = space();
+    let space = &mut *space();
     let mut index = 0;
     while index < space.shared_count && space.shared_count < space.shared.len() {
         let range = space.shared[index];

@@ -10,7 +10,7 @@
 
 use crate::address_space::written_pages::Uffd;
 use crate::address_space::{mapped_files, written_pages as kernel_view};
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 use crate::state::block::{process, session};
 use crate::state::group_replay;
 use crate::state::own_descriptors::{close, open_high};
@@ -50,9 +50,8 @@ static WATCH: Owned<Watch> = Owned::new(Watch {
     views: [NO_VIEW; VIEWS],
 });
 
-fn watch() -> &'static mut Watch {
-    // SAFETY: only the thread that holds the token comes here, or who is alone.
-    unsafe { &mut *WATCH.get() }
+fn watch() -> Held<Watch> {
+    WATCH.hold()
 }
 
 /// The process is about to release the token to another one.
@@ -78,7 +77,7 @@ pub fn begin_child() {
 
 /// Memory at these addresses is no more what it was, or is about to be moved.
 pub fn disturb(start: u64, bytes: u64) {
-    let watch = watch();
+    let watch = &mut *watch();
     let end = start.saturating_add(bytes);
     if watch.views[..watch.count].iter().any(|view| view.start < end && start < view.end) {
         watch.is_disturbed = true;

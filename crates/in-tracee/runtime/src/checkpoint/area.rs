@@ -7,6 +7,7 @@ use linux_abi::{errno, general as nr};
 
 use crate::checkpoint::{kept_memory, kept_resources};
 use crate::ground::kernel::{self, error};
+use crate::ground::owned::Held;
 use crate::state::block::{self, lane, process};
 use crate::state::signal_state;
 use runtime_logic::range_set::RangeSet;
@@ -83,10 +84,10 @@ pub fn records_place() -> u64 {
     LIVE_START + (size_of::<Area>() as u64).next_multiple_of(4096)
 }
 
-pub fn area() -> &'static mut Area {
+pub fn area() -> Held<Area> {
     // SAFETY: mapped at the birth of a live image; the fields that several threads
     // use at a time are atomics, the others belong to the token's holder.
-    unsafe { &mut *(LIVE_START as *mut Area) }
+    unsafe { Held::of(LIVE_START as *mut Area) }
 }
 
 /// Not zero: the area is mapped. A child of vfork has it with its parent.

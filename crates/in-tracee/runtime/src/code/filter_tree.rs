@@ -5,7 +5,7 @@ use bytecode::classic::{self, Data, INSTRUCTIONS_MAX, Instruction};
 use linux_abi::errno;
 
 use crate::ground::memory;
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 use crate::state::block::{known_threads, thread_at, thread_status};
 
 /// What a filter says of a call, without its data (linux/seccomp.h).
@@ -64,21 +64,22 @@ pub fn chain(newest: u64) -> impl Iterator<Item = &'static Filter> {
     core::iter::from_fn(move || {
         let filter = at_address(at)?;
         at = filter.older;
-        Some(&*filter)
+        // SAFETY: a filter that somebody has stays as it is.
+        Some(unsafe { filter.shared() })
     })
 }
 
-fn at_address(address: u64) -> Option<&'static mut Filter> {
+fn at_address(address: u64) -> Option<Held<Filter>> {
     // SAFETY: an address that a thread or a filter has is that of a head in the area; who has
     // the token owns them all.
-    (address > STRICT).then(|| unsafe { &mut *(address as *mut Filter) })
+    (address > STRICT).then(|| unsafe { Held::of(address as *mut Filter) })
 }
 
 impl Filter {
     /// Adds a filter of this many instructions, which lie in the program's memory.
     pub fn read(program: u64, count: usize, flags: u64, older: u64) -> Result<u64, i64> {
         let cost: usize = chain(older).map(|filter| filter.program().len() + PATH_COST).sum();
-        let Some(filter) = allocate(count) else { return Err(-i64::from(errno::ENOMEM)) };
+        let Some(mut filter) = allocate(count) else { return Err(-i64::from(errno::ENOMEM)) };
         let start = filter.program().as_ptr() as u64;
         let error = match program {
             0 => Some(EINVAL),
@@ -97,7 +98,7 @@ impl Filter {
 
     /// Adds a filter that is known to be valid, and is as it was carried.
     pub fn add(program: &[Instruction], flags: u64, older: u64) -> Option<u64> {
-        let filter = allocate(program.len())?;
+        let mut filter = allocate(program.len())?;
         let start = filter.program().as_ptr() as u64;
         memory::copy(start, program.as_ptr() as u64, size_of_val(program) as u64);
         filter.begin(flags, older);
@@ -137,7 +138,8 @@ impl Filter {
 /// The newest filter of a thread; `None`: the strict mode.
 #[inline]
 pub fn newest(filters: u64) -> Option<&'static Filter> {
-    at_address(filters).map(|filter| &*filter)
+    // SAFETY: a filter that somebody has stays as it is.
+    at_address(filters).map(|filter| unsafe { filter.shared() })
 }
 
 /// What all filters say together: the least that one permits, and of equals the newest.
@@ -156,7 +158,7 @@ pub fn judge(newest: u64, data: &Data) -> u32 {
 // --- the area ---
 
 /// A place for a filter of this many instructions.
-fn allocate(count: usize) -> Option<&'static mut Filter> {
+fn allocate(count: usize) -> Option<Held<Filter>> {
     let bytes = HEAD_BYTES + count * size_of::<Instruction>();
     free_unused();
     let area = AREA.get();
@@ -175,7 +177,7 @@ fn allocate(count: usize) -> Option<&'static mut Filter> {
                     place.bytes = bytes as u32;
                 }
                 place.count = count as u32;
-                return Some(place);
+                return Some(Held::of(place));
             }
             at += free;
         }
@@ -186,7 +188,7 @@ fn allocate(count: usize) -> Option<&'static mut Filter> {
         let place = &mut *((start + at) as *mut Filter);
         place.bytes = bytes as u32;
         place.count = count as u32;
-        Some(place)
+        Some(Held::of(place))
     }
 }
 
@@ -209,9 +211,9 @@ fn each(act: &mut dyn FnMut(&mut Filter)) {
 fn free_unused() {
     each(&mut |place| place.is_used = false);
     for index in 0..known_threads() {
-        let thread = thread_at(index);
+        let thread = &mut *thread_at(index);
         let mut at = if thread.status == thread_status::LIVE { thread.filters.newest } else { 0 };
-        while let Some(filter) = at_address(at) {
+        while let Some(mut filter) = at_address(at) {
             if core::mem::replace(&mut filter.is_used, true) {
                 break;
             }

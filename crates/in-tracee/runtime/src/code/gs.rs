@@ -16,7 +16,7 @@ use core::mem::offset_of;
 use crate::code::clocks::is_ours_at;
 use crate::ground::assembly::{rv_breakpoint, rv_instruction, rv_site};
 use crate::ground::memory::in_region;
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 use crate::ground::registers::{pop_preserved, pop_volatile};
 use crate::state::block::{
     THREAD_LEAVING, THREAD_PROGRAMS_GS, THREAD_TARGET, Thread, session, thread, thread_at,
@@ -137,9 +137,8 @@ unsafe extern "C" {
     fn rv_breakpoint_sharing();
 }
 
-fn shared() -> &'static mut Shared {
-    // SAFETY: changed by the running thread only.
-    unsafe { &mut *GS.get() }
+fn shared() -> Held<Shared> {
+    GS.hold()
 }
 
 /// True where the processor's instructions for the base may be used.
@@ -154,7 +153,7 @@ pub fn is_shared() -> bool {
 /// The program uses gs, or may come to.
 pub fn share() {
     if can_be_shared() {
-        let own = shared();
+        let own = &mut *shared();
         own.ways = [rv_site_sharing, rv_instruction_sharing, rv_breakpoint_sharing];
         own.is_shared = 1;
     }
@@ -189,7 +188,7 @@ pub fn take(rip: u64) -> Found {
     if is_ours && !is_shared() {
         return Found { base, is_inside: false };
     }
-    let block = thread_at(owner_of_signal_stack(at));
+    let block = &mut *thread_at(owner_of_signal_stack(at));
     if !is_ours {
         write_base(block.own_address);
     }
@@ -210,7 +209,7 @@ impl Found {
             return;
         }
         if !is_ours_at(rip) {
-            let block: &Thread = thread();
+            let block: &Thread = &thread();
             shared().running = block.own_address;
             write_base(block.programs_gs);
         } else if self.is_inside {

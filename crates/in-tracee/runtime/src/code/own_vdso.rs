@@ -11,7 +11,7 @@ use core::arch::global_asm;
 use lane_protocol::BOARD_CALL;
 use linux_abi::general as nr;
 
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 
 /// Where the image is; the end is 0 where there is none.
 struct OwnVdso {
@@ -24,9 +24,8 @@ struct OwnVdso {
 const NOWHERE: OwnVdso = OwnVdso { start: 0, end: 0, may_change: false };
 static OWN: Owned<OwnVdso> = Owned::new(NOWHERE);
 
-fn own() -> &'static mut OwnVdso {
-    // SAFETY: one thread runs in an address space, and nothing is called that comes here again.
-    unsafe { &mut *OWN.get() }
+fn own() -> Held<OwnVdso> {
+    OWN.hold()
 }
 
 // As ld writes it for the kernel's, which vdso(7) describes. All names are in one bucket, so that no
@@ -207,7 +206,7 @@ pub fn begin(start: u64, end: u64) {
 
 /// Where the image is, if it is anywhere.
 pub fn place() -> Option<(u64, u64)> {
-    let &mut OwnVdso { start, end, .. } = own();
+    let OwnVdso { start, end, .. } = *own();
     (end != 0).then_some((start, end))
 }
 
@@ -218,13 +217,13 @@ pub fn is_at(start: u64) -> bool {
 
 /// True of the image's code as long as it is as it was.
 pub fn is_constant(address: u64) -> bool {
-    let own = own();
+    let own = &mut *own();
     (own.start..own.end).contains(&address) && !own.may_change
 }
 
 /// Something else is there, or nothing.
 pub fn unmapped(start: u64, end: u64) {
-    let own = own();
+    let own = &mut *own();
     if start < own.end && own.start < end {
         *own = NOWHERE;
     }
@@ -232,6 +231,6 @@ pub fn unmapped(start: u64, end: u64) {
 
 /// The program may write there from now on.
 pub fn may_change(start: u64, end: u64) {
-    let own = own();
+    let own = &mut *own();
     own.may_change |= start < own.end && own.start < end;
 }

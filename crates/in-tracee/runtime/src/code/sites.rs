@@ -72,7 +72,7 @@ fn traps_by_itself(kind: u8) -> bool {
 /// A system call came through a trap from this site.
 #[cold]
 pub fn on_trap(address: u64) {
-    let Some((site, is_new)) = find_or_add(address, site_kind::SYSCALL) else {
+    let Some((mut site, is_new)) = find_or_add(address, site_kind::SYSCALL) else {
         return;
     };
     site.hits += 1;
@@ -81,8 +81,8 @@ pub fn on_trap(address: u64) {
     }
     let due = site.hits >= HITS_BEFORE_REWRITING && (site.hits < 8 || site.hits % 16 == 0);
     match site.state {
-        SiteState::Trapping if due && session().rewriting_off == 0 => rewrite(site),
-        SiteState::Restored if due => cover_again(site),
+        SiteState::Trapping if due && session().rewriting_off == 0 => rewrite(&mut site),
+        SiteState::Restored if due => cover_again(&mut site),
         _ => {}
     }
 }
@@ -125,7 +125,7 @@ fn index_of(recipes: &[Recipe], map: &CodeMap, address: u64) -> Option<usize> {
 
 /// The code that is mapped at the address.
 pub fn map_of(address: u64) -> Option<CodeMap> {
-    let sites = sites();
+    let sites = &mut *sites();
     sites.maps[..sites.map_count].iter().find(|map| (map.start..map.end).contains(&address)).copied()
 }
 
@@ -215,7 +215,7 @@ pub fn code_mapped(map: CodeMap) {
             replay_trampoline(word);
         }
     }
-    let state = sites();
+    let state = &mut *sites();
     if state.map_count == MAPS || space().translates_code {
         // Jumps in it would lead whoever translates it to where there is none of its memory.
         if wait_for_recipes(map.file).is_some_and(names_vsyscalls) {
@@ -291,7 +291,7 @@ fn may_jump(recipe: &Recipe) -> bool {
 
 /// From now on the places where threads wait are replaced, too.
 pub fn replace_spins() {
-    let state = sites();
+    let state = &mut *sites();
     if core::mem::replace(&mut state.replaces_spins, true) {
         return;
     }
@@ -320,7 +320,7 @@ pub fn replace_spins() {
 
 /// Replaces the instruction at a site in memory that is writable now.
 fn replace(address: u64, recipe: &Recipe) {
-    let Some((site, _)) = find_or_add(address, recipe.kind) else {
+    let Some((mut site, _)) = find_or_add(address, recipe.kind) else {
         if recipe.kind != site_kind::SYSCALL && !site_kind::is_spin(recipe.kind) {
             clocks::trap_time();
         }
@@ -337,7 +337,7 @@ fn replace(address: u64, recipe: &Recipe) {
         return;
     }
     let write = |start: u64, patch: &[u8]| memory::copy(start, patch.as_ptr() as u64, patch.len() as u64);
-    let jumps = may_jump(recipe) && cover(site, recipe, &write);
+    let jumps = may_jump(recipe) && cover(&mut site, recipe, &write);
     // Some way to it may not lead over the jump. One that traps by itself may stay.
     let whole = !jumps || recipe.before >= 5;
     if whole && !traps_by_itself(recipe.kind) && write(address, &UD2) && !jumps {
@@ -374,7 +374,7 @@ pub fn unmapped(start: u64, bytes: u64) {
     non_executable::unmapped(start, end);
     own_vdso::unmapped(start, end);
     notices::code_unmapped(start, end);
-    let state = sites();
+    let state = &mut *sites();
     let mut touched = false;
     let mut index = 0;
     while index < state.map_count {
@@ -403,7 +403,7 @@ pub fn unmapped(start: u64, bytes: u64) {
 pub fn reset() {
     notices::code_changed();
     non_executable::reset();
-    let state = sites();
+    let state = &mut *sites();
     state.map_count = 0;
     state.replaces_spins = false;
     state.trampolines.forget();
@@ -416,13 +416,13 @@ pub fn reset() {
 /// True if code near that place is, or may be, replaced by a jump.
 pub fn is_near(address: u64) -> bool {
     const COVERED_MAX: u64 = 64;
-    let state = sites();
+    let state = &mut *sites();
     state.table[..state.site_count].iter().any(|site| site.address.abs_diff(address) < COVERED_MAX)
 }
 
 /// Puts the original code back everywhere.
 pub fn restore_all() {
-    let state = sites();
+    let state = &mut *sites();
     for site in &mut state.table[..state.site_count] {
         restore(site);
     }
@@ -456,7 +456,7 @@ fn restore(site: &mut Site) {
 
 /// The instruction at which the program traps shall do what it does by itself: fault.
 pub fn give_back(address: u64) {
-    if let Some(site) = find(address) {
-        restore(site);
+    if let Some(mut site) = find(address) {
+        restore(&mut site);
     }
 }

@@ -10,6 +10,7 @@ use crate::code::gaps::{self, REACH_BYTES};
 use crate::code::gs;
 use crate::code::sites::map_of;
 use crate::ground::assembly::{rv_entry_instruction, rv_entry_site};
+use crate::ground::owned::Held;
 use crate::ground::{kernel, memory};
 use crate::state::block::{process, space};
 use crate::state::patched_code::{TRAMPOLINES, Trampoline, Trampolines};
@@ -31,8 +32,8 @@ impl Trampolines {
     }
 }
 
-fn trampolines() -> &'static mut Trampolines {
-    &mut space().sites.trampolines
+fn trampolines() -> Held<Trampolines> {
+    space().part(|space| &mut space.sites.trampolines)
 }
 
 /// Writes the trampoline of a site; returns the address behind the runtime's call. A branch that is not
@@ -117,7 +118,7 @@ pub fn trampoline_near(site: u64) -> Option<u64> {
 
 /// Takes memory of a trampoline within reach of the address.
 fn take_near(address: u64, bytes: u64) -> Option<u64> {
-    let state = trampolines();
+    let state = &mut *trampolines();
     let count = state.count;
     let trampoline = state.list[..count].iter_mut().find(|trampoline| {
         trampoline.start.abs_diff(address) < REACH_BYTES && trampoline.used + bytes <= TRAMPOLINE_BYTES
@@ -145,7 +146,7 @@ fn add_trampoline_near(address: u64) -> Option<()> {
 
 /// Recording: sees to it that replay will have memory near the address.
 pub fn ensure_trampoline_near(address: u64) {
-    let state = trampolines();
+    let state = &mut *trampolines();
     let there =
         state.list[..state.count].iter().any(|trampoline| trampoline.start.abs_diff(address) < REACH_BYTES);
     if !there {
@@ -157,7 +158,7 @@ pub fn ensure_trampoline_near(address: u64) {
 /// Memory for a replay trap's stub near the address: the last bytes of a trampoline, which
 /// no site takes.
 pub fn replay_trap_space(address: u64) -> Option<u64> {
-    let state = trampolines();
+    let state = &mut *trampolines();
     state.list[..state.count]
         .iter()
         .find(|trampoline| trampoline.start.abs_diff(address) < REACH_BYTES)
@@ -190,8 +191,8 @@ fn map_trampoline_at(address: u64) -> bool {
 }
 
 fn add_trampoline(start: u64) {
-    say(LogSubject::Code, "island mapped", [start, 0]);
-    let state = trampolines();
+    say(LogSubject::Code, "trampolines mapped", [start, 0]);
+    let state = &mut *trampolines();
     if state.count < TRAMPOLINES {
         state.list[state.count] = Trampoline { start, used: 0 };
         state.count += 1;
@@ -201,9 +202,9 @@ fn add_trampoline(start: u64) {
 /// Where the trampolines' memory is.
 pub fn all() -> impl Iterator<Item = core::ops::Range<u64>> {
     let state = trampolines();
-    state.list[..state.count]
-        .iter()
-        .map(|trampoline| trampoline.start..trampoline.start + TRAMPOLINE_MAPPED_BYTES)
+    (0..state.count)
+        .map(move |index| state.list[index].start)
+        .map(|start| start..start + TRAMPOLINE_MAPPED_BYTES)
 }
 
 /// Logs all trampolines again, at the beginning of a window.
@@ -219,7 +220,7 @@ pub fn log_all() {
 
 /// True for an address inside of a trampoline.
 pub fn in_trampoline(address: u64) -> bool {
-    let state = trampolines();
+    let state = &mut *trampolines();
     state.list[..state.count]
         .iter()
         .any(|trampoline| (trampoline.start..trampoline.start + TRAMPOLINE_MAPPED_BYTES).contains(&address))
@@ -227,7 +228,7 @@ pub fn in_trampoline(address: u64) -> bool {
 
 /// True for the start of a trampoline's memory.
 pub fn is_trampoline(start: u64) -> bool {
-    let state = trampolines();
+    let state = &mut *trampolines();
     state.list[..state.count].iter().any(|trampoline| trampoline.start == start)
 }
 
@@ -236,7 +237,7 @@ pub fn unmap_around(address: u64, bytes: u64) -> i64 {
     let end = address.saturating_add(bytes);
     let mut at = address;
     loop {
-        let state = trampolines();
+        let state = &mut *trampolines();
         let starts = state.list[..state.count].iter().map(|trampoline| trampoline.start);
         match starts.filter(|start| (at..end).contains(start)).min() {
             Some(start) => {

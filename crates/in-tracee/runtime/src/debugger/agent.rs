@@ -37,7 +37,7 @@ pub const INTERRUPT: i32 = -79;
 
 /// A process begins: it may be the one that is debugged.
 pub fn begin_process() {
-    let process = process();
+    let process = &mut *process();
     let was_debugged = process.has_agent();
     process.mode.set_agent(session().debugged_lane == process.lane + 1);
     if was_debugged && !process.has_agent() {
@@ -103,7 +103,7 @@ pub fn note_call(number: u32) {
 
 /// True behind a system call that is to be stopped at.
 fn catches_call() -> bool {
-    let state = state();
+    let state = &mut *state();
     let Some(number) = state.call_here.checked_sub(1) else { return false };
     let word = state.command.calls.get(number as usize / 64);
     state.steps_known && state.steps == 0 && word.is_some_and(|word| word >> (number % 64) & 1 != 0)
@@ -111,7 +111,7 @@ fn catches_call() -> bool {
 
 /// A boundary that the debugger can name.
 pub fn note_boundary() {
-    let state = state();
+    let state = &mut *state();
     state.call_here = core::mem::take(&mut state.call);
     caught_signals::come_to_boundary();
     let boundary = Boundary { event: process().log.events, thread: thread().index as u64 };
@@ -130,7 +130,7 @@ pub fn note_boundary() {
 }
 
 fn stops_here() -> bool {
-    let state = state();
+    let state = &mut *state();
     let thread = thread().index as u64;
     state.mode == Mode::Stopped
         || state.new_image
@@ -178,7 +178,7 @@ pub fn on_emulated(context: &mut RealFrame) {
 }
 
 fn settle_at_boundary(context: &mut RealFrame) {
-    let own = state();
+    let own = &mut *state();
     let by_preemption = core::mem::take(&mut own.found_point);
     let begins = own.boundaries == 1;
     if own.mode == Mode::Stepping && !by_preemption {
@@ -216,7 +216,7 @@ fn settle_at_boundary(context: &mut RealFrame) {
 /// The program is about to execute the instruction that it stands at; nothing is
 /// planted there.
 pub fn arrived(context: &mut RealFrame) {
-    let own = state();
+    let own = &mut *state();
     if replay_trap::is_lifted_at(context.rip) && replay_trap::takes(context) {
         own.found_point = true;
         context.flags &= !TRAP_FLAG;
@@ -245,7 +245,7 @@ pub fn arrived(context: &mut RealFrame) {
 
 /// Lets the program execute the instruction that it stands at.
 pub fn go_on(context: &mut RealFrame) {
-    let own = state();
+    let own = &mut *state();
     own.stepped_from = context.rip;
     if edits::is_due() {
         // It is no instruction, and nothing was executed between the two boundaries.
@@ -299,7 +299,7 @@ fn on_step(context: &mut RealFrame) -> bool {
     if !is_stepping() || clocks::is_ours_at(context.rip) {
         return false;
     }
-    let own = state();
+    let own = &mut *state();
     context.flags &= !TRAP_FLAG;
     decode::hide_trap_flag(own.stepped_from, context.rsp);
     if context.rip == own.stepped_from && decode::repeated_bytes(context.rip).is_some() {
@@ -393,7 +393,7 @@ fn on_watch(context: &mut RealFrame, inside: bool, index: u64) {
 
 /// What the processor or what is planted would miss is looked for step by step.
 fn step_from_here() {
-    let own = state();
+    let own = &mut *state();
     own.mode = Mode::Stepping;
     watchpoints::set(&own.command.watches[..own.command.watch_count as usize], true);
 }
@@ -471,7 +471,7 @@ pub fn stop(context: &mut RealFrame, kind: u32) {
 
 fn begin_command(context: &mut RealFrame) {
     say(LogSubject::Debugger, "agent goes on", [context.rip, 0]);
-    let own = state();
+    let own = &mut *state();
     live_stops::note_going_on(context.rip);
     programs::begin_command();
     own.command_steps = 0;

@@ -3,7 +3,7 @@
 use lane_protocol::bytecode::NO_PROGRAMS;
 use lane_protocol::{Agent, AgentCommand, BOUNDARIES_MAX, Boundary, Hit, NONE};
 
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 use crate::state::block::{lane, process};
 
 /// What the program is doing.
@@ -86,13 +86,12 @@ pub static STATE: Owned<State> = Owned::new(State {
     first_stack: 0,
 });
 
-pub fn state() -> &'static mut State {
-    // SAFETY: one thread of the address space holds the token, and only that one comes here.
-    unsafe { &mut *STATE.get() }
+pub fn state() -> Held<State> {
+    STATE.hold()
 }
 
-pub fn mailbox() -> &'static mut Agent {
-    &mut lane().agent
+pub fn mailbox() -> Held<Agent> {
+    lane().part(|lane| &mut lane.agent)
 }
 
 /// True if the process is debugged.
@@ -113,7 +112,8 @@ pub fn is_stepping() -> bool {
 
 /// The breakpoints that are wanted.
 pub fn breakpoints() -> &'static [u64] {
-    let command = &state().command;
+    // SAFETY: a command changes where the program stands, and nobody looks at breakpoints.
+    let command = unsafe { &state().shared().command };
     &command.breakpoints[..command.breakpoint_count as usize]
 }
 
@@ -128,7 +128,7 @@ pub fn hit(watch: u64) -> bool {
 
 /// The same, after so many more instructions.
 pub fn hit_after(executed: u64, watch: u64) -> bool {
-    let own = state();
+    let own = &mut *state();
     own.hits += 1;
     let steps = if own.steps_known { own.steps + executed } else { NONE };
     // What the event itself wrote is no hit since then.

@@ -20,7 +20,7 @@ use crate::ground::assembly::rv_agent_stop;
 use crate::ground::frame::RealFrame;
 use crate::ground::kernel;
 use crate::ground::memory::{self, in_region};
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 use crate::ground::registers::{Leave, Registers};
 use crate::log::effects::meaning;
 use crate::signals;
@@ -38,9 +38,8 @@ struct State {
 
 static STATE: Owned<State> = Owned::new(State { wanted_stop: 0, code: 0, pid: 0 });
 
-fn own() -> &'static mut State {
-    // SAFETY: as for the agent's state.
-    unsafe { &mut *STATE.get() }
+fn own() -> Held<State> {
+    STATE.hold()
 }
 
 // --- its beginning ---
@@ -55,7 +54,7 @@ pub fn make(command: &AgentCommand) -> i32 {
     for range in command.breakpoints[..count].chunks_exact(2) {
         take_over(range[0], range[1]);
     }
-    let process = process();
+    let process = &mut *process();
     process.mode = Mode::Branch;
     // What is logged goes to the ring of our own, which nobody reads.
     process.log.broken = events::StopReason::Unsupported as u16;
@@ -88,7 +87,7 @@ pub fn from_end() -> bool {
     if command.verb != lane_protocol::agent_verb::BRANCH {
         return false;
     }
-    let registers = standing::waiting_registers(thread());
+    let registers = standing::waiting_registers(&thread());
     let made = if registers.is_some() { make(command) } else { -(errno::EAGAIN as i32) };
     let (0, Some(registers)) = (made, registers) else {
         standing::publish(None, agent_stop::COPIED, 0, made);

@@ -15,7 +15,7 @@ use crate::code::{sites, trampolines};
 use crate::debugger::{agent_state, displaced, open_calls, programs};
 use crate::ground::decode::JUMP_BYTES;
 use crate::ground::memory;
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 use crate::preemption::replay_trap;
 use crate::state::block::process;
 
@@ -40,9 +40,8 @@ static PLANTED: Owned<Planted> = Owned::new(Planted {
     originals: [([0; JUMP_BYTES], 0); BREAKPOINTS_MAX],
 });
 
-fn planted() -> &'static mut Planted {
-    // SAFETY: as for the agent's state.
-    unsafe { &mut *PLANTED.get() }
+fn planted() -> Held<Planted> {
+    PLANTED.hold()
 }
 
 /// Plants all.
@@ -88,7 +87,7 @@ pub fn on_trapped_call(site: u64) {
 
 /// Plants the breakpoints.
 fn show(wanted: &[u64]) {
-    let planted = planted();
+    let planted = &mut *planted();
     if planted.is_in {
         return;
     }
@@ -128,7 +127,7 @@ pub fn need_steps() -> bool {
 
 /// Breakpoints where calls end are wanted from now on, or no more.
 pub fn follow_calls() {
-    let planted = planted();
+    let planted = &mut *planted();
     if !planted.is_in {
         return;
     }
@@ -163,7 +162,7 @@ fn plant(address: u64, index: usize, wanted: &[u64]) -> Option<([u8; JUMP_BYTES]
 
 /// Takes the breakpoints away.
 pub fn hide() {
-    let planted = planted();
+    let planted = &mut *planted();
     if !core::mem::take(&mut planted.is_in) {
         return;
     }
@@ -193,6 +192,6 @@ pub fn without<T>(act: impl FnOnce() -> T) -> T {
 
 /// True if a breakpoint is planted there.
 pub fn is_in(address: u64) -> bool {
-    let planted = planted();
+    let planted = &mut *planted();
     planted.is_in && planted.addresses[..planted.count].contains(&address)
 }

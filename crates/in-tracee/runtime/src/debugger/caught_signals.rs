@@ -5,7 +5,7 @@
 //! are delivered at once, each on top of the one before, one is told.
 
 use crate::debugger::agent_state::state;
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 use crate::state::block::process;
 use crate::state::signal_state::Info;
 
@@ -20,14 +20,13 @@ struct State {
 
 static STATE: Owned<State> = Owned::new(State { next: 0, here: 0, info: [0; 16], is_death: false });
 
-fn own() -> &'static mut State {
-    // SAFETY: as for the agent's state.
-    unsafe { &mut *STATE.get() }
+fn own() -> Held<State> {
+    STATE.hold()
 }
 
 /// The handler of a signal is about to begin.
 pub fn note_delivery(signal: u32, info: &Info) {
-    let own = own();
+    let own = &mut *own();
     if process().has_agent() && (is_wanted(signal) || !is_wanted(own.next)) {
         (own.next, own.info) = (signal, *info);
     }
@@ -40,7 +39,7 @@ pub fn note_death(info: &Info) {
 
 /// The program comes to a boundary.
 pub fn come_to_boundary() {
-    let own = own();
+    let own = &mut *own();
     own.here = core::mem::take(&mut own.next);
     own.is_death = false;
 }
@@ -53,7 +52,7 @@ pub fn stops_here() -> bool {
 /// The signal whose handler begins where the program stands, and what is known of it, or of the
 /// signal that it dies of.
 pub fn told() -> (u64, Info) {
-    let own = own();
+    let own = &mut *own();
     let signal = if is_at_boundary() { own.here } else { 0 };
     let is_known = signal != 0 || own.is_death;
     (u64::from(signal), if is_known { own.info } else { [0; 16] })

@@ -17,6 +17,7 @@ use linux_abi::{errno, general as nr};
 use crate::address_space::mapped_files;
 use crate::code::clocks;
 use crate::debugger::{displaced, watchpoints};
+use crate::ground::owned::Held;
 use crate::ground::registers::pop_preserved;
 use crate::ground::{frame, kernel};
 use crate::log::lanes;
@@ -105,7 +106,7 @@ pub fn wait_standing(word: &AtomicU32, seen: u32) {
 /// The calling thread, which runs the program, is about to stand still for an image of the
 /// process: the same. What its handler's frame has of the processor is in memory.
 pub fn note_standing() {
-    let own = thread();
+    let own = &mut *thread();
     own.waiting.fs_base = crate::ground::registers::fs_base();
     own.waiting.mask = kernel::current_mask();
 }
@@ -114,15 +115,15 @@ pub fn note_standing() {
 /// have it in common with a copy, which has its own where it goes without them. One that is
 /// alone with its shared memory has held the token from the first ticket on.
 pub fn would_share() -> bool {
-    let process = process();
+    let process = &mut *process();
     let goes_without_others = process.has_agent() && group_replay::are_wanted() && !process.in_parents_memory;
     process.in_group && (process.ticket != 0 || process.made_others) && !goes_without_others
 }
 
 /// The live threads of the running process, without the calling one.
-fn others() -> impl Iterator<Item = &'static mut Thread> {
+fn others() -> impl Iterator<Item = Held<Thread>> {
     let own = thread();
-    (0..known_threads()).map(thread_at).filter(|other| {
+    (0..known_threads()).map(thread_at).filter(move |other| {
         other.index != own.index && other.process == own.process && other.status == thread_status::LIVE
     })
 }
@@ -172,14 +173,14 @@ fn make_threads() {
         // The kernel will have seen it off where it was copied from.
         ended.alive.store(0, Ordering::Relaxed);
     }
-    others().for_each(make_thread);
+    others().for_each(|mut other| make_thread(&mut other));
 }
 
 /// A new process has the memory of one that stood still, and the calling thread is the one
 /// that ran there: it becomes what a copy would be.
 pub fn begin_from_image(segment: u32) {
     become_copy(segment);
-    let own = thread();
+    let own = &mut *thread();
     // As every replaying process begins.
     own.time_traps = true;
     clocks::follow_traps();
@@ -202,7 +203,7 @@ pub fn make_alone(segment: u32) -> i32 {
 
 /// The calling process is a copy, with a segment of its own.
 fn become_copy(segment: u32) {
-    let own = process();
+    let own = &mut *process();
     own.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
     own.segment = u64::from(segment);
     own.copied = true;
@@ -218,7 +219,7 @@ fn become_copy(segment: u32) {
     watchpoints::forget();
     // Stubs are in memory that the two would share.
     displaced::forget();
-    let header = lane();
+    let header = &mut *lane();
     header.pid.store(own.pid, Ordering::Relaxed);
     header.agent.running_tid.store(own.pid, Ordering::Relaxed);
 }

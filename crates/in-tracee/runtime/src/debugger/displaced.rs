@@ -17,7 +17,7 @@ use crate::debugger::{agent_state, breakpoints};
 use crate::ground::assembly::{rv_agent_stop, rv_entry_breakpoint};
 use crate::ground::decode::{self, JUMP_BYTES, Run};
 use crate::ground::frame::RealFrame;
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
 use crate::preemption::replay_trap_stub::{jump_to, put_copy};
@@ -68,14 +68,12 @@ static STUBS: Owned<Stubs> = Owned::new(Stubs {
     room: [0; 2],
 });
 
-fn stubs() -> &'static mut Stubs {
-    // SAFETY: as for the agent's state.
-    unsafe { &mut *STUBS.get() }
+fn stubs() -> Held<Stubs> {
+    STUBS.hold()
 }
 
-fn list() -> &'static mut [Stub] {
-    let own = stubs();
-    &mut own.list[..own.count]
+fn list() -> Held<[Stub]> {
+    stubs().part(|own| &mut own.list[..own.count])
 }
 
 /// What to plant at a breakpoint: a trap, or a jump.
@@ -83,28 +81,29 @@ pub fn code_for(address: u64, index: usize, may_jump: bool) -> ([u8; JUMP_BYTES]
     const TRAP: ([u8; JUMP_BYTES], usize) = ([0xcc; JUMP_BYTES], 1);
     let may_jump = may_jump && !programs::need_vectors(index);
     let jump = if may_jump { stub_at(address, true) } else { None };
-    let Some(stub) = jump.or_else(|| stub_at(address, false)) else { return TRAP };
+    let Some(mut stub) = jump.or_else(|| stub_at(address, false)) else { return TRAP };
     stub.index = index;
     if stub.is_jump { (jump_to(stub.start, address), JUMP_BYTES) } else { TRAP }
 }
 
 /// The stub for this address, made if there is none.
-fn stub_at(address: u64, is_jump: bool) -> Option<&'static mut Stub> {
-    let own = stubs();
+fn stub_at(address: u64, is_jump: bool) -> Option<Held<Stub>> {
+    let mut own = stubs();
     let mut original = [0u8; JUMP_BYTES];
     let bytes = if is_jump { JUMP_BYTES } else { 1 };
     if !memory::copy(original.as_mut_ptr() as u64, address, bytes as u64) {
         return None;
     }
     let is_it = |stub: &Stub| stub.address == address && stub.is_jump == is_jump;
-    if let Some(known) = own.list[..own.count].iter().position(is_it) {
+    if let Some(known) = list().iter().position(is_it) {
         if own.list[known].original == original {
             // Where there was no space once there is none now.
-            return Some(&mut own.list[known]).filter(|stub| stub.start != 0);
+            return Some(own.part(|own| &mut own.list[known])).filter(|stub| stub.start != 0);
         }
         // Other code is there by now.
         own.count -= 1;
-        own.list.swap(known, own.count);
+        let last = own.count;
+        own.list.swap(known, last);
     }
     if own.count == STUBS_MAX {
         return None;
@@ -112,14 +111,15 @@ fn stub_at(address: u64, is_jump: bool) -> Option<&'static mut Stub> {
     let run = decode::run_with_calls(address, bytes);
     let start = run.and_then(|run| place(address, &run, is_jump)).unwrap_or(0);
     let run = run.unwrap_or(Run::NONE);
-    own.list[own.count] =
+    let last = own.count;
+    own.list[last] =
         Stub { address, start, is_jump, original, run, copies: [0; JUMP_BYTES], end: start, index: 0 };
     own.count += 1;
-    let stub = &mut own.list[own.count - 1];
+    let mut stub = own.part(|own| &mut own.list[last]);
     if stub.start == 0 {
         return None;
     }
-    write(stub);
+    write(&mut stub);
     Some(stub)
 }
 
@@ -167,7 +167,7 @@ fn is_free(start: u64) -> bool {
 
 /// True if the page of the address is ours, from now on if it was free.
 fn has_page(address: u64) -> bool {
-    let own = stubs();
+    let own = &mut *stubs();
     let page = address & !(PAGE_BYTES - 1);
     if own.pages[..own.page_count].contains(&page) {
         return true;
@@ -218,7 +218,8 @@ fn write(stub: &mut Stub) {
 
 /// A jump has led here: rip is the breakpoint. Returns where the program goes on.
 pub extern "C" fn on_breakpoint(registers: &mut Registers) {
-    let Some(stub) = list().iter().find(|stub| stub.is_jump && stub.address == registers.rip) else {
+    let list = list();
+    let Some(stub) = list.iter().find(|stub| stub.is_jump && stub.address == registers.rip) else {
         crate::state::report::fail("a breakpoint that is not known");
     };
     // What it decides may plant others.
@@ -247,7 +248,8 @@ pub enum Trapped {
 /// A trap of the program's.
 pub fn on_trap(context: &mut RealFrame) -> Trapped {
     let address = context.rip.wrapping_sub(1);
-    let Some(stub) = list().iter().find(|stub| !stub.is_jump && stub.start != 0 && stub.address == address)
+    let list = list();
+    let Some(stub) = list.iter().find(|stub| !stub.is_jump && stub.start != 0 && stub.address == address)
     else {
         return Trapped::NotOurs;
     };
@@ -303,7 +305,8 @@ pub fn on_interior(signal: u32, context: &mut RealFrame) -> bool {
 
 /// The program's own address of an instruction that has a copy in a stub.
 pub fn original_of(address: u64) -> Option<u64> {
-    let stub = list().iter().find(|stub| (stub.start..stub.end).contains(&address))?;
+    let list = list();
+    let stub = list.iter().find(|stub| (stub.start..stub.end).contains(&address))?;
     let run = &stub.run;
     if address < stub.copies[0] {
         return Some(stub.address);
@@ -323,7 +326,7 @@ pub fn is_in_stub(address: u64) -> bool {
 
 /// True if stubs' memory begins there.
 pub fn is_page(start: u64) -> bool {
-    let own = stubs();
+    let own = &mut *stubs();
     own.pages[..own.page_count].contains(&start)
 }
 
@@ -333,7 +336,7 @@ pub fn make_room(start: u64, bytes: u64) {
         return;
     }
     let end = start.saturating_add(bytes);
-    let own = stubs();
+    let own = &mut *stubs();
     // Breakpoints are planted again before the mapping is there.
     own.room = [start, end];
     if own.pages[..own.page_count].iter().any(|&page| start < page + PAGE_BYTES && page < end) {
@@ -343,7 +346,7 @@ pub fn make_room(start: u64, bytes: u64) {
 
 /// All stubs go. Nothing is planted.
 pub fn forget() {
-    let own = stubs();
+    let own = &mut *stubs();
     for &page in &own.pages[..own.page_count] {
         kernel::munmap(page, PAGE_BYTES);
     }

@@ -20,7 +20,7 @@ use crate::ground::assembly::rv_resume;
 use crate::ground::frame::{self, RealFrame};
 use crate::ground::memory::{self, Program, in_region};
 use crate::ground::notices;
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 use crate::ground::registers::{REGISTER_WORDS, Registers, SET_FLAGS};
 use crate::ground::vector_state::vector_state;
 use crate::log;
@@ -38,9 +38,8 @@ struct State {
 
 static STATE: Owned<State> = Owned::new(State { place_is_logged: false, is_halfway: false });
 
-fn own() -> &'static mut State {
-    // SAFETY: one thread of the address space holds the token, and only that one comes here.
-    unsafe { &mut *STATE.get() }
+fn own() -> Held<State> {
+    STATE.hold()
 }
 
 // --- live ---

@@ -105,7 +105,7 @@ pub fn stand() -> bool {
     watchpoints::forget();
     displaced::forget();
     copies::note_standing();
-    let mailbox = agent_state::mailbox();
+    let mailbox = &mut *agent_state::mailbox();
     let seen = mailbox.asked.load(Ordering::Relaxed);
     mailbox.standing[0] = thread().own_address;
     let (counted, awaited) = (mailbox.stopped.as_ptr() as u64, mailbox.asked.as_ptr() as u64);

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use crate::debugger::agent_state::{Mode, is_stepping, mailbox, state};
 use crate::debugger::{displaced, edits, watchpoints};
 use crate::ground::frame::RealFrame;
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 use crate::ground::registers::TRAP_FLAG;
 use crate::preemption::left_handlers;
 use crate::signals;
@@ -34,9 +34,8 @@ pub static STATE: Owned<State> = Owned::new(State {
     goes_on_from: 0,
 });
 
-pub fn own() -> &'static mut State {
-    // SAFETY: one thread of the address space holds the token, and only that one comes here.
-    unsafe { &mut *STATE.get() }
+pub fn own() -> Held<State> {
+    STATE.hold()
 }
 
 /// True where a replay of the log would end.
@@ -51,7 +50,7 @@ pub fn code_of_stop() -> Option<i32> {
 
 /// The program goes on from where it stands.
 pub fn note_going_on(place: u64) {
-    let own = own();
+    let own = &mut *own();
     own.is_at_log_end = false;
     own.goes_on_from = place;
     edits::note_going_on();

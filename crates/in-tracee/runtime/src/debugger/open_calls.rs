@@ -7,7 +7,7 @@
 //!
 //! Invariant: a call that was recorded is open until its return is recorded.
 
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 
 /// Beyond so many it is not looked any more which calls are open: all is recorded.
 const CALLS_MAX: usize = 256;
@@ -37,9 +37,8 @@ static CALLS: Owned<Calls> = Owned::new(Calls {
     are_followed: false,
 });
 
-fn calls() -> &'static mut Calls {
-    // SAFETY: as for the agent's state.
-    unsafe { &mut *CALLS.get() }
+fn calls() -> Held<Calls> {
+    CALLS.hold()
 }
 
 /// True if breakpoints where calls end are wanted.
@@ -49,7 +48,7 @@ pub fn are_followed() -> bool {
 
 /// A call was recorded.
 pub fn begin(thread: u32, frame: u64, returns_to: u64, leaves: bool) {
-    let own = calls();
+    let own = &mut *calls();
     own.are_followed = true;
     let call = Call { thread, leaves, frame, returns_to };
     // An earlier call with this frame has left without returning to its caller.
@@ -66,7 +65,7 @@ pub fn begin(thread: u32, frame: u64, returns_to: u64, leaves: bool) {
 
 /// A call was not recorded.
 pub fn pass() {
-    let own = calls();
+    let own = &mut *calls();
     if own.count == 0 && !own.are_too_many {
         own.are_followed = false;
     }
@@ -74,7 +73,7 @@ pub fn pass() {
 
 /// An instruction that leaves the function of this frame: true if it is to be recorded.
 pub fn leave(thread: u32, frame: u64) -> bool {
-    let own = calls();
+    let own = &mut *calls();
     let found = own.list[..own.count].iter_mut().find(|call| call.thread == thread && call.frame == frame);
     match found {
         Some(call) => {
@@ -87,7 +86,7 @@ pub fn leave(thread: u32, frame: u64) -> bool {
 
 /// A passage at a place where calls return to: true if it is to be recorded.
 pub fn end(thread: u32, frame: u64, address: u64) -> bool {
-    let own = calls();
+    let own = &mut *calls();
     let ends = |call: &Call| {
         call.thread == thread && call.frame == frame && call.returns_to == address && call.leaves
     };

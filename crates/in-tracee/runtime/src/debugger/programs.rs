@@ -12,7 +12,7 @@ use lane_protocol::{NONE, RECORDS_BYTES, RECORDS_START, agent_stop};
 use linux_abi::general as nr;
 
 use crate::debugger::{agent_state, breakpoints, open_calls};
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 use crate::ground::registers::{self, Registers};
 use crate::ground::{kernel, memory};
 use crate::state::block::{lane, process, thread};
@@ -31,9 +31,8 @@ struct Records {
 
 static RECORDS: Owned<Records> = Owned::new(Records { is_mapped: false, bytes: 0, event: NONE, ordinal: 0 });
 
-fn records() -> &'static mut Records {
-    // SAFETY: as for the agent's state.
-    unsafe { &mut *RECORDS.get() }
+fn records() -> Held<Records> {
+    RECORDS.hold()
 }
 
 /// What a hit comes to.
@@ -61,7 +60,8 @@ fn block(index: usize) -> Option<&'static [u8]> {
     if start == NO_PROGRAMS {
         return None;
     }
-    agent_state::mailbox().programs.get(start as usize..)
+    // SAFETY: the debugger changes programs where the program stands, and nobody runs them.
+    unsafe { agent_state::mailbox().shared() }.programs.get(start as usize..)
 }
 
 /// True if a breakpoint has programs.
@@ -145,7 +145,7 @@ fn record(index: usize, kind: u8, rest: &[u8], host: &mut Program, executed: u64
     if !is_of_recorded(kind, host.registers) {
         return Verdict::GoesOn;
     }
-    let own = records();
+    let own = &mut *records();
     let event = process().log.events;
     if own.event != event {
         (own.event, own.ordinal) = (event, 0);
@@ -187,7 +187,7 @@ fn record(index: usize, kind: u8, rest: &[u8], host: &mut Program, executed: u64
     if kind & breakpoint_kind::CALLS != 0 && failed.is_none() {
         begin_call(kind, RECORDS_START + start);
     }
-    let agent = agent_state::state();
+    let agent = &mut *agent_state::state();
     let header = RecordHeader {
         bytes: (own.bytes - start) as u32,
         breakpoint: index as u32,
@@ -202,7 +202,7 @@ fn record(index: usize, kind: u8, rest: &[u8], host: &mut Program, executed: u64
 }
 
 fn map() -> bool {
-    let own = records();
+    let own = &mut *records();
     if !own.is_mapped {
         let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED | nr::MAP_NORESERVE;
         let mapped = kernel::mmap(RECORDS_START, RECORDS_BYTES, nr::PROT_READ | nr::PROT_WRITE, flags, -1, 0);
@@ -221,7 +221,7 @@ fn put(kind: u32, data: &[u8]) {
     if !has_room(data.len() as u64 + 4) {
         return;
     }
-    let own = records();
+    let own = &mut *records();
     let word = kind << part::KIND_SHIFT | data.len() as u32 & part::BYTES_MASK;
     memory::write(RECORDS_START + own.bytes, &word);
     memory::copy(RECORDS_START + own.bytes + 4, data.as_ptr() as u64, data.len() as u64);
@@ -287,7 +287,7 @@ impl Host for Program<'_> {
         if !has_room(bytes + 4) {
             return;
         }
-        let own = records();
+        let own = &mut *records();
         let target = RECORDS_START + own.bytes;
         if crate::ground::memory::in_region(address, bytes) || !memory::copy(target + 4, address, bytes) {
             return put(part::UNREADABLE, &address.to_le_bytes());

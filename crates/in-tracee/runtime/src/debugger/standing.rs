@@ -18,8 +18,8 @@ use crate::state::group_replay;
 
 /// Tells where the program stands. `asked` equals `stopped` while a command is done.
 pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
-    let own = state();
-    let mailbox = mailbox();
+    let own = &mut *state();
+    let mailbox = &mut *mailbox();
     mailbox.interrupt.store(0, Ordering::Relaxed);
     let stop = &mut mailbox.stop;
     stop.kind = kind;
@@ -52,7 +52,7 @@ pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
     }
     let registers = match context {
         Some(context) => Some(context.registers()),
-        None => waiting_registers(thread()),
+        None => waiting_registers(&thread()),
     };
     publish_threads(stop, registers);
     mailbox.stopped.fetch_add(1, Ordering::Release);
@@ -60,11 +60,11 @@ pub fn publish(context: Option<&RealFrame>, kind: u32, report: u32, code: i32) {
 }
 
 fn publish_threads(stop: &mut AgentStop, running: Option<Registers>) {
-    let own = thread();
+    let own = &mut *thread();
     stop.threads[0] = entry_of(own, fs_base(), running.unwrap_or_default());
     let mut count = 1;
     for index in 0..known_threads() {
-        let other = thread_at(index);
+        let other = &mut *thread_at(index);
         if index == own.index
             || count == AGENT_THREADS_MAX
             || other.status != thread_status::LIVE
@@ -95,14 +95,14 @@ fn entry_of(thread: &crate::state::block::Thread, fs_base: u64, registers: Regis
 /// Waits for a command, and notes it.
 pub fn take_command() {
     wait_for_command();
-    let own = state();
+    let own = &mut *state();
     own.command = mailbox().command;
     own.command.breakpoint_count = own.command.breakpoint_count.min(own.command.breakpoints.len() as u32);
     own.command.watch_count = own.command.watch_count.min(own.command.watches.len() as u32);
 }
 
 pub fn wait_for_command() {
-    let mailbox = mailbox();
+    let mailbox = &mut *mailbox();
     let seen = mailbox.stopped.load(Ordering::Relaxed);
     loop {
         let asked = mailbox.asked.load(Ordering::Acquire);

@@ -24,7 +24,7 @@ use crate::ground::assembly::{self, rv_agent_stop};
 use crate::ground::frame::RealFrame;
 use crate::ground::kernel;
 use crate::ground::memory::{self, in_region};
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 use crate::ground::registers::{self, Registers, TRAP_FLAG};
 use crate::preemption::replay_trap;
 use crate::state::block::{lane, process, thread};
@@ -62,9 +62,8 @@ pub struct Result {
 static RUNNING: Owned<Running> =
     Owned::new(Running { engine: None, is_stale: false, limit: 0, result: None, by_hand: false });
 
-fn running() -> &'static mut Running {
-    // SAFETY: as for the agent's state.
-    unsafe { &mut *RUNNING.get() }
+fn running() -> Held<Running> {
+    RUNNING.hold()
 }
 
 /// The program's code, as it is in memory.
@@ -114,14 +113,14 @@ pub fn takes_steps(context: &mut RealFrame) -> bool {
         return false;
     }
     let by_hand = core::mem::take(&mut running().by_hand);
-    let agent = agent_state::state();
+    let agent = &mut *agent_state::state();
     let steps = agent.command.steps_max - agent.command_steps;
     !by_hand && steps >= STEPS_MIN && watchpoints::are_for_writes() && start(context, steps)
 }
 
 /// The steps were taken: the program stands where they have led.
 pub fn arrive(context: &mut RealFrame, result: &Result) {
-    let agent = agent_state::state();
+    let agent = &mut *agent_state::state();
     agent.steps += result.executed;
     agent.command_steps += result.executed;
     if in_region(context.rip, 1) {
@@ -141,7 +140,7 @@ pub fn arrive(context: &mut RealFrame, result: &Result) {
 /// The program goes on in copies, for at most so many instructions; false if there is no
 /// memory for them.
 fn start(context: &mut RealFrame, limit: u64) -> bool {
-    let own = running();
+    let own = &mut *running();
     if own.engine.is_none() {
         let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED | nr::MAP_NORESERVE;
         let all = nr::PROT_READ | nr::PROT_WRITE | nr::PROT_EXEC;
@@ -153,7 +152,7 @@ fn start(context: &mut RealFrame, limit: u64) -> bool {
     }
     own.limit = limit;
     own.result = None;
-    let thread = thread();
+    let thread = &mut *thread();
     thread.fault_registers = context.registers();
     thread.fault_registers.flags &= !TRAP_FLAG;
     context.flags &= !TRAP_FLAG;
@@ -169,7 +168,7 @@ pub fn take_result() -> Option<Result> {
 /// Where the thread goes on: runs the program in copies, then traps.
 pub extern "C" fn run() -> ! {
     let mut registers = thread().fault_registers;
-    let own = running();
+    let own = &mut *running();
     let mut state = state_of(&registers);
     let result = match &mut own.engine {
         Some(engine) => {

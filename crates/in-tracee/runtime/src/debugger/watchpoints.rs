@@ -10,7 +10,7 @@
 use lane_protocol::{THREADS_MAX, WATCHES_MAX, Watch, watch_kind};
 use linux_abi::general as nr;
 
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 use crate::ground::{kernel, memory};
 use crate::state::block::{process, thread};
 
@@ -51,15 +51,14 @@ static WATCHING: Owned<Watching> = Owned::new(Watching {
     fd_count: 0,
 });
 
-fn watching() -> &'static mut Watching {
-    // SAFETY: as for the agent's state.
-    unsafe { &mut *WATCHING.get() }
+fn watching() -> Held<Watching> {
+    WATCHING.hold()
 }
 
 /// Watches these places from now on; false if the processor cannot, so that the
 /// program has to be stepped.
 pub fn set(list: &[Watch], stepping: bool) -> bool {
-    let own = watching();
+    let own = &mut *watching();
     let same = own.count == list.len() && own.list[..own.count] == *list && own.signals != stepping;
     if !same {
         close();
@@ -75,7 +74,7 @@ pub fn set(list: &[Watch], stepping: bool) -> bool {
 
 /// The running thread is watched like the others.
 pub fn watch_thread() -> bool {
-    let own = watching();
+    let own = &mut *watching();
     let index = thread().index;
     if own.count == 0 || own.watched[index] == own.generation {
         return true;
@@ -160,7 +159,7 @@ fn out_of_the_way(fd: i64) -> i64 {
 
 /// Accesses to a place that the counting events have seen.
 fn total(place: usize) -> u64 {
-    let own = watching();
+    let own = &mut *watching();
     let mut sum = 0u64;
     for (&fd, &of) in own.fds[..own.fd_count].iter().zip(&own.places) {
         let mut count = 0u64;
@@ -174,12 +173,12 @@ fn total(place: usize) -> u64 {
 
 /// True for the descriptor of an event: it is none of the program's.
 pub fn is_descriptor(fd: u64) -> bool {
-    let own = watching();
+    let own = &mut *watching();
     own.fds[..own.fd_count].iter().any(|&one| one as u64 == fd)
 }
 
 fn close() {
-    let own = watching();
+    let own = &mut *watching();
     for &fd in &own.fds[..own.fd_count] {
         kernel::call(nr::__NR_close, [fd as u64, 0, 0, 0, 0, 0]);
     }
@@ -196,13 +195,13 @@ pub fn is_crowded() -> bool {
 
 /// True if places are watched for writes only.
 pub fn are_for_writes() -> bool {
-    let own = watching();
+    let own = &mut *watching();
     own.list[..own.count].iter().all(|watch| watch.kind == watch_kind::WRITE)
 }
 
 /// The watched places: start and bytes of each.
 pub fn ranges(into: &mut [(u64, u64); WATCHES_MAX]) -> &[(u64, u64)] {
-    let own = watching();
+    let own = &mut *watching();
     for (range, watch) in into.iter_mut().zip(&own.list[..own.count]) {
         *range = (watch.address, u64::from(watch.bytes));
     }
@@ -212,7 +211,7 @@ pub fn ranges(into: &mut [(u64, u64); WATCHES_MAX]) -> &[(u64, u64)] {
 /// In a copy of the process: what is watched is the original.
 pub fn forget() {
     close();
-    let own = watching();
+    let own = &mut *watching();
     own.count = 0;
     own.generation += 1;
 }
@@ -271,14 +270,14 @@ fn count_accesses(own: &mut Watching) {
 
 /// True if a watched place was accessed since the last look.
 pub fn have_changed() -> bool {
-    let own = watching();
+    let own = &mut *watching();
     count_accesses(own);
     (0..own.count).any(|place| has_changed(own, place))
 }
 
 /// The first such place, which is looked at from now on as it is now.
 pub fn take_changed() -> Option<u64> {
-    let own = watching();
+    let own = &mut *watching();
     count_accesses(own);
     let found = (0..own.count).find(|&place| has_changed(own, place));
     if found.is_some() || own.accessed[..own.count].contains(&true) {

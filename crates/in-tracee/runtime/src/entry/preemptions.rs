@@ -161,11 +161,8 @@ fn log_preemption(registers: &Registers, yields: bool) {
             true => volatile_words::changed_words_and_more(registers),
             false => volatile_words::changed_words(),
         };
-        match changed {
-            // Nothing was watched, or the program did not get to run meanwhile.
-            [] => volatile_words::words_near(registers),
-            words => words,
-        }
+        // Nothing was watched, or the program did not get to run meanwhile.
+        if changed.is_empty() { volatile_words::words_near(registers) } else { changed }
     };
     let protection_ns = log_state(registers, yields, words);
     let spent_ns = core::mem::take(&mut thread().preemption.spent_ns) + now_ns() - begin_ns;

@@ -17,7 +17,7 @@ use crate::syscalls::dispatch;
 
 /// Goes on from where the calling thread stands, in whichever mode the process is.
 pub fn resume() -> ! {
-    let own = thread();
+    let own = &mut *thread();
     if process().replays() {
         // The thread of the last event is the only one that stands behind a preemption to which no
         // token event belongs yet. Others may have got the token before they come here.

@@ -201,7 +201,7 @@ fn on_asked_for_token(context: &mut RealFrame, inside: bool, code: i32) {
 
 /// A fault in the program's own code.
 fn on_program_fault(signal: u32, info: &Info, context: &mut RealFrame) {
-    let thread = thread();
+    let thread = &mut *thread();
     let [error, _, address] = context.fault_words(thread.signals.last_fault);
     let ends_file = signal == SIGSEGV && process().replays() && file_ends::is_awaited(address);
     let signal = if ends_file { SIGBUS } else { signal };
@@ -236,14 +236,14 @@ fn on_own_fault(info: &Info, context: &mut RealFrame) {
 
 /// The way from there to the program, which makes no further instruction.
 fn end_in_program(context: &mut RealFrame) {
-    let thread = thread();
+    let thread = &mut *thread();
     context.set_registers(&thread.fault_registers);
     context.let_through_only(bit(thread.fault_signal));
 }
 
 /// Goes on after a fault of the program: its handler runs, or it dies.
 pub unsafe extern "C" fn on_fault() -> ! {
-    let thread = thread();
+    let thread = &mut *thread();
     let mut registers = thread.fault_registers;
     thread.user_registers = &raw const thread.fault_registers as u64;
     let signal = thread.fault_signal;

@@ -5,16 +5,15 @@
 //! grown by itself.
 
 use crate::ground::memory::in_region;
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 pub use runtime_logic::map_changes::Changes;
 
 static CHANGES: Owned<Changes> = Owned::new(Changes::NONE);
 /// There are mappings besides the stack that grow without telling.
 static GROW: Owned<bool> = Owned::new(false);
 
-fn changes() -> &'static mut Changes {
-    // SAFETY: one thread runs in an address space, and its handlers do not nest.
-    unsafe { &mut *CHANGES.get() }
+fn changes() -> Held<Changes> {
+    CHANGES.hold()
 }
 
 /// Mappings at these addresses are others from now on.
@@ -37,7 +36,7 @@ pub fn note_growing() {
 
 /// What has changed since the last call of this.
 pub fn take() -> Changes {
-    let mut taken = core::mem::replace(changes(), Changes::NONE);
+    let mut taken = core::mem::replace(&mut *changes(), Changes::NONE);
     // SAFETY: as above.
     if unsafe { *GROW.get() } {
         taken.note_everything();

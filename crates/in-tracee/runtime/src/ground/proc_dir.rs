@@ -22,7 +22,8 @@ pub struct ProcDir {
 }
 
 fn dir() -> &'static AtomicI32 {
-    &process().proc_dir.fd
+    // SAFETY: an atomic.
+    unsafe { &process().shared().proc_dir.fd }
 }
 
 /// The root may change from here on.

@@ -73,7 +73,7 @@ const HAS_ACTED: u32 = 1 << 31;
 
 /// The thread does something that others may wait for. Where it makes many calls without waiting, others go on.
 pub fn note_act() {
-    let thread = thread();
+    let thread = &mut *thread();
     thread.lab_reads |= HAS_ACTED;
     lab::slot().acted.store(1, Ordering::Relaxed);
     thread.lab_calls += 1;

@@ -12,7 +12,7 @@ use lane_protocol::{BLOCKS_BYTES, BLOCKS_START};
 use linux_abi::general as nr;
 
 use crate::ground::kernel;
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: u64 = 4096;
@@ -68,9 +68,9 @@ fn far() -> Far {
 }
 
 /// The far directory, which is mapped.
-fn far_directory() -> &'static mut FarDirectory {
+fn far_directory() -> Held<FarDirectory> {
     // SAFETY: as above; zeroes are an empty directory.
-    unsafe { &mut *(FAR_DIRECTORY as *mut FarDirectory) }
+    unsafe { Held::of(FAR_DIRECTORY as *mut FarDirectory) }
 }
 
 /// Maps the far blocks if they are not; true if they are there.
@@ -124,7 +124,7 @@ pub fn find_or_enter(address: u64, bytes: u64) -> Found {
 
 /// The same among the far blocks. `None`: it is not there, and was not displaced.
 fn find_far(sample: u64, address: u64, bytes: u64) -> Option<Found> {
-    let directory = far_directory();
+    let directory = &mut *far_directory();
     let set = (sample >> 40) as usize % FAR_SETS;
     let slots = set * WAYS..(set + 1) * WAYS;
     let number = |slot: usize| (SLOTS + slot) as u16;

@@ -74,7 +74,7 @@ pub fn replay_length(source: u64, blob_bytes: u64) {
 pub fn show(output: &Output, pieces: &mut dyn FnMut(usize) -> Option<(u64, u64)>) {
     let order = output.order;
     let session = session();
-    let lane = crate::state::block::lane();
+    let lane = &mut *crate::state::block::lane();
     if session.lane_filter != 0 {
         // One process of the tree: nobody else's output is waited for or shown.
         // Under the debugger the same is done many times, and shown once; what goes ahead of all

@@ -11,7 +11,7 @@ use linux_abi::PAGE_BYTES;
 
 use crate::address_space::checksum::{PAGE_WORDS, range_sum, word_for_sum};
 use crate::ground::memory;
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 
 /// Pages of a range that is looked at.
 const PAGES_MAX: usize = 1024;
@@ -55,21 +55,20 @@ static SEARCH: Owned<Search> = Owned::new(Search {
     copy: [0; PAGE_WORDS],
 });
 
-fn search() -> &'static mut Search {
-    // SAFETY: one thread runs in an address space, and its handlers do not nest.
-    unsafe { &mut *SEARCH.get() }
+fn search() -> Held<Search> {
+    SEARCH.hold()
 }
 
 /// A replay trap is planted.
 pub fn begin() {
-    let search = search();
+    let search = &mut *search();
     (search.stage, search.misses, search.next) = (Stage::Waiting, 0, MISSES_FIRST);
 }
 
 /// A round failed because this range does not have its sum: the address of a word there and what it
 /// will hold when the range does, if that is found.
 pub fn on_miss(range: &SummedRange) -> Option<(u64, u64)> {
-    let search = search();
+    let search = &mut *search();
     let &SummedRange { first, pages, sum } = range;
     search.misses += 1;
     let is_same = (search.first, search.pages) == (first, pages);

@@ -13,7 +13,7 @@
 use crate::address_space::page_tracker;
 use crate::ground::frame::RealFrame;
 use crate::ground::memory;
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 use crate::preemption::preemption_point;
 use crate::state::block::{process, thread};
 use crate::state::preemption::Success;
@@ -49,14 +49,13 @@ struct Seen {
 static SEEN: Owned<Seen> =
     Owned::new(Seen { who: 0, events: 0, looks: 0, looks_left: 0, count: 0, states: [0; STATES_MAX] });
 
-fn seen() -> &'static mut Seen {
-    // SAFETY: one thread runs in an address space, and its handlers do not nest.
-    unsafe { &mut *SEEN.get() }
+fn seen() -> Held<Seen> {
+    SEEN.hold()
 }
 
 /// Somebody asks whether the thread only waits; it is here.
 pub fn begin(context: &RealFrame) {
-    let seen = seen();
+    let seen = &mut *seen();
     let (who, events) = (thread().identity, process().log.events);
     if (seen.who, seen.events) != (who, events) {
         (seen.who, seen.events, seen.looks, seen.count) = (who, events, 0, 0);
@@ -84,7 +83,7 @@ pub fn note_success() {
 
 /// True if the thread is where it was before. Its state is kept, unless too many are.
 pub fn is_again(context: &RealFrame) -> bool {
-    let seen = seen();
+    let seen = &mut *seen();
     if (seen.who, seen.events) != (thread().identity, process().log.events) {
         seen.looks_left = 0;
         return false;

@@ -261,7 +261,7 @@ fn approach(context: &mut RealFrame) {
 
 /// Another thread asks for the token while the program computes.
 pub fn on_asked(context: &mut RealFrame) {
-    let thread = thread();
+    let thread = &mut *thread();
     if thread.preemption.searches() || !process().shares_token {
         return;
     }
@@ -287,7 +287,7 @@ pub fn on_asked(context: &mut RealFrame) {
 
 /// A lab's engine preempts the thread, which computes.
 pub fn on_preempted(context: &mut RealFrame) {
-    let thread = thread();
+    let thread = &mut *thread();
     if thread.preemption.searches() || process().replays() {
         return;
     }
@@ -391,7 +391,7 @@ pub fn abandon() {
 }
 
 fn begin_preemption(context: &mut RealFrame) {
-    say(LogSubject::Preemption, "pause begins", [context.rip, 0]);
+    say(LogSubject::Preemption, "is to be preempted", [context.rip, 0]);
     let preemption = &mut thread().preemption;
     preemption.watching = Watching::Nothing;
     preemption.search = if chaos::is_on() { Search::by_chance() } else { Search::from(context.rip) };

@@ -8,6 +8,7 @@ use crate::address_space::page_tracker::{self, Summed};
 use crate::code::trampolines;
 use crate::ground::frame::{self, RealFrame};
 use crate::ground::notices;
+use crate::ground::owned::Held;
 use crate::ground::registers::{REGISTER_WORDS, Registers, TRAP_FLAG};
 use crate::preemption::{left_handlers, replay_trap, volatile_words};
 use crate::state::block::process;
@@ -33,7 +34,7 @@ pub fn log_place(registers: &Registers) {
 }
 
 /// Logs the state as a preemption; what protecting memory costs, in nanoseconds.
-pub fn log_state(registers: &Registers, yields: bool, words: impl FnOnce() -> &'static [[u64; 2]]) -> u64 {
+pub fn log_state(registers: &Registers, yields: bool, words: impl FnOnce() -> Held<[[u64; 2]]>) -> u64 {
     page_tracker::look(&mut |_, _| {});
     let words = words();
     let mut memory = Summed { ranges: None, sum: 0, protection_ns: 0 };
@@ -50,7 +51,7 @@ pub fn log_state(registers: &Registers, yields: bool, words: impl FnOnce() -> &'
     if let Some(ranges) = memory.ranges {
         log.blob(0, size_of_val(ranges) as u64, Tag::Ranges, ranges.as_ptr() as u64);
     }
-    log.blob(0, size_of_val(words) as u64, Tag::Words, words.as_ptr() as u64);
+    log.blob(0, size_of_val(&*words) as u64, Tag::Words, words.as_ptr() as u64);
     log.end();
     memory.protection_ns
 }

@@ -17,7 +17,7 @@ use crate::code::{gaps, sites, trampolines};
 use crate::ground::decode::{self, ARITHMETIC_FLAGS, JUMP_BYTES, Moved, Run};
 use crate::ground::float_place::FloatPlace;
 use crate::ground::frame::{self, RealFrame};
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 use crate::ground::registers::{Registers, TRAP_FLAG};
 use crate::ground::{kernel, memory, notices};
 use crate::preemption::counters;
@@ -35,8 +35,8 @@ use crate::state::{deliverable, live};
 const NUMBERS: [u8; 18] = [15, 14, 13, 12, 5, 3, 11, 9, 8, 10, 2, 6, 7, 1, 0, NONE, NONE, 4];
 const NONE: u8 = 0xff;
 
-fn replay_trap() -> &'static mut ReplayTrap {
-    &mut process().replay_trap
+fn replay_trap() -> Held<ReplayTrap> {
+    process().part(|process| &mut process.replay_trap)
 }
 
 /// What the stub consists of. Large, and no process needs it before it plants a replay trap: it is not
@@ -49,9 +49,8 @@ struct Stub {
 
 static STUB: Owned<Stub> = Owned::new(Stub { body: Body::NONE, layout: Layout::at(0) });
 
-fn written() -> &'static mut Stub {
-    // SAFETY: one thread runs in an address space, and its handlers do not nest.
-    unsafe { &mut *STUB.get() }
+fn written() -> Held<Stub> {
+    STUB.hold()
 }
 
 fn expected(index: u64) -> u64 {
@@ -62,7 +61,7 @@ fn expected(index: u64) -> u64 {
 pub fn plant() {
     say(LogSubject::Preemption, "replay trap planted", [expected(0), 0]);
     let address = expected(preemption_word::RIP as u64);
-    let replay_trap = replay_trap();
+    let replay_trap = &mut *replay_trap();
     if replay_trap.address != 0 {
         return;
     }
@@ -87,7 +86,7 @@ pub fn plant() {
 
 /// Puts a jump there, or a breakpoint where no jump fits or none is wanted.
 pub fn put_down(breakpoint: bool) {
-    let replay_trap = replay_trap();
+    let replay_trap = &mut *replay_trap();
     let address = replay_trap.address;
     replay_trap.lifted = false;
     replay_trap.wants_breakpoint = breakpoint;
@@ -120,7 +119,7 @@ pub fn put_down(breakpoint: bool) {
 /// Changes code that the replay trap may cover, or that may stand beside it: what is planted covers what is
 /// there then, and is a jump if one fits now.
 pub fn while_lifted(change: impl FnOnce()) {
-    let replay_trap = replay_trap();
+    let replay_trap = &mut *replay_trap();
     if replay_trap.address == 0 || replay_trap.lifted {
         return change();
     }
@@ -137,7 +136,7 @@ pub fn while_lifted(change: impl FnOnce()) {
 /// What is copied to the stub: the loop, unless its code may change unseen, or somebody wants to
 /// stop the program in it.
 fn body_at(address: u64, run: &Run, stub: u64) -> Body {
-    let replay_trap = replay_trap();
+    let replay_trap = &mut *replay_trap();
     let is_right = |body: &Body| {
         let alike =
             [body.start, body.end - 1].into_iter().all(|end| is_writable(end) == replay_trap.writable);
@@ -182,7 +181,7 @@ pub fn would_cover(address: u64) -> bool {
 
 /// True for an address in the replay trap's stub.
 pub fn is_in_stub(address: u64) -> bool {
-    let replay_trap = replay_trap();
+    let replay_trap = &mut *replay_trap();
     replay_trap.address != 0
         && !replay_trap.lifted
         && replay_trap.stub != 0
@@ -194,7 +193,7 @@ pub fn original_of(address: u64) -> Option<u64> {
     if !is_in_stub(address) {
         return None;
     }
-    let Stub { layout, body } = written();
+    let Stub { layout, body } = &*written();
     let mut copies = body.instructions().iter().zip(&layout.copies);
     let copied = copies.find(|&(_, &copy)| copy == address).map(|(moved, _)| body.address_of(moved));
     let is_behind = address == layout.back;
@@ -203,7 +202,7 @@ pub fn original_of(address: u64) -> Option<u64> {
 
 /// Takes away what is planted; the preemption is looked for by other means.
 pub fn lift() {
-    let replay_trap = replay_trap();
+    let replay_trap = &mut *replay_trap();
     if replay_trap.address == 0 || replay_trap.lifted {
         return;
     }
@@ -305,7 +304,7 @@ fn reaches_from(stub: u64, address: u64, instructions: &[Moved]) -> bool {
 /// A trap in the middle of the jump: the instruction's copy goes on.
 pub fn on_interior(signal: u32, context: &mut RealFrame) -> bool {
     const SIGTRAP: u32 = 5;
-    let replay_trap = replay_trap();
+    let replay_trap = &mut *replay_trap();
     if replay_trap.address == 0 || replay_trap.stub == 0 || replay_trap.lifted {
         return false;
     }
@@ -319,7 +318,7 @@ pub fn on_interior(signal: u32, context: &mut RealFrame) -> bool {
 }
 
 fn put_code(address: u64, bytes: &[u8]) {
-    let replay_trap = replay_trap();
+    let replay_trap = &mut *replay_trap();
     if !replay_trap.writable {
         sites::write_code(address, bytes);
         return;
@@ -331,7 +330,7 @@ fn put_code(address: u64, bytes: &[u8]) {
 
 /// Takes the replay trap away.
 fn remove() {
-    let replay_trap = replay_trap();
+    let replay_trap = &mut *replay_trap();
     if core::mem::take(&mut replay_trap.lifted) {
         replay_trap.address = 0;
         return;
@@ -347,7 +346,7 @@ fn remove() {
 
 /// Writes the stub with its present conditions.
 fn write_stub() {
-    let replay_trap = replay_trap();
+    let replay_trap = &mut *replay_trap();
     let newest = (replay_trap.next_condition + CONDITIONS - 1) % CONDITIONS;
     let writer = Writer::new(
         replay_trap.stub,
@@ -361,7 +360,7 @@ fn write_stub() {
 
 /// A trap of the program: true if it was the replay trap's.
 pub fn on_trap(context: &mut RealFrame) -> bool {
-    let replay_trap = replay_trap();
+    let replay_trap = &mut *replay_trap();
     if replay_trap.address == 0 || replay_trap.lifted {
         return false;
     }
@@ -395,7 +394,7 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
 
 /// A single step: true if it was the one over a breakpoint.
 pub fn on_step(context: &mut RealFrame) -> bool {
-    let replay_trap = replay_trap();
+    let replay_trap = &mut *replay_trap();
     if core::mem::take(&mut replay_trap.steps_to_put_down) {
         context.flags &= !TRAP_FLAG;
         put_down(replay_trap.wants_breakpoint);
@@ -413,7 +412,7 @@ pub fn on_step(context: &mut RealFrame) -> bool {
 /// A write to what the guard protects: true if it is let through.
 pub fn on_write(signal: u32, address: u64, context: &mut RealFrame, inside: bool) -> bool {
     const SIGSEGV: u32 = 11;
-    let replay_trap = replay_trap();
+    let replay_trap = &mut *replay_trap();
     if signal != SIGSEGV || replay_trap.address == 0 || replay_trap.lifted {
         return false;
     }
@@ -436,7 +435,7 @@ pub fn on_write(signal: u32, address: u64, context: &mut RealFrame, inside: bool
 /// A fault inside the stub: a word that it compares is not mapped, so it is not
 /// equal.
 pub fn on_fault(context: &mut RealFrame) -> bool {
-    let replay_trap = replay_trap();
+    let replay_trap = &mut *replay_trap();
     if replay_trap.address == 0 || replay_trap.stub == 0 {
         return false;
     }
@@ -486,7 +485,7 @@ fn is_expected(registers: &Registers, context: &RealFrame) -> bool {
 }
 
 fn learn(condition: Condition, wanted: u64) {
-    let replay_trap = replay_trap();
+    let replay_trap = &mut *replay_trap();
     let index = replay_trap.next_condition % CONDITIONS;
     replay_trap.conditions[index] = condition;
     replay_trap.wanted[index] = wanted;
@@ -549,7 +548,7 @@ fn with_original<T>(find: &dyn Fn() -> T) -> T {
 
 /// Compares the memory that the preemption names, first what differed last.
 fn memory_is_expected() -> bool {
-    let replay_trap = replay_trap();
+    let replay_trap = &mut *replay_trap();
     let Some((first, words)) = blob(Tag::Ranges) else {
         return with_original(&checksum::sum)
             .is_none_or(|sum| sum == expected(preemption_word::MEMORY_SUM as u64));

@@ -21,7 +21,7 @@ use crate::code::{clocks, sites};
 use crate::ground::decode::Registers;
 use crate::ground::frame::RealFrame;
 use crate::ground::memory::Program;
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 use crate::ground::registers::TRAP_FLAG;
 use crate::ground::{image_functions, memory};
 use crate::preemption::executed_functions::{self, Entered, ExecutedFunctions};
@@ -100,9 +100,8 @@ static STATE: Owned<State> = Owned::new(State {
     executions: [0; FORCED_MAX],
 });
 
-fn own() -> &'static mut State {
-    // SAFETY: one thread of the address space holds the token, and only that one comes here.
-    unsafe { &mut *STATE.get() }
+fn own() -> Held<State> {
+    STATE.hold()
 }
 
 /// Recording with chaos, at a boundary: plants what is to stand.
@@ -116,7 +115,7 @@ pub fn at_boundary() {
     if wanted == 0 || is_over || process().has_agent() || session().live != 0 || meets_nobody {
         return;
     }
-    let state = own();
+    let state = &mut *own();
     if !state.is_ready {
         state.is_ready = true;
         state.collect();
@@ -140,7 +139,7 @@ pub fn begin() {
 /// A breakpoint: true if it was one of these.
 pub fn on_trap(context: &mut RealFrame) -> bool {
     let address = context.rip.wrapping_sub(1);
-    let state = own();
+    let state = &mut *own();
     let stands = |place: &Place| place.address == address && place.standing != Standing::Empty;
     let Some(index) = state.places.iter().position(stands) else {
         let entered = state.executed.on_trap(address);
@@ -258,7 +257,7 @@ pub fn leave(registers: &mut Registers) {
 
 /// A step ended here: true if it only led over a place, or is on the way there.
 pub fn on_step(context: &mut RealFrame) -> bool {
-    let state = own();
+    let state = &mut *own();
     let is_there = state.is_lifted_at(context.rip);
     state.plant_lifted(context.rip);
     let preemption = &mut thread().preemption;
@@ -297,7 +296,7 @@ pub fn end() {
 
 /// Memory was unmapped: what stood there is gone.
 pub fn unmapped(start: u64, end: u64) {
-    let state = own();
+    let state = &mut *own();
     for place in state.places.iter_mut().filter(|place| (start..end).contains(&place.address)) {
         *place = NOWHERE;
     }

@@ -10,7 +10,7 @@ use linux_abi::PAGE_BYTES;
 
 use crate::address_space::checksum::{self, PAGE_WORDS};
 use crate::address_space::page_tracker;
-use crate::ground::owned::Owned;
+use crate::ground::owned::{Held, Owned};
 use crate::ground::registers::Registers;
 use crate::ground::{decode, memory};
 use crate::scheduler::chaos;
@@ -89,15 +89,14 @@ fn is_own(page: u64, stack_pointer: u64) -> bool {
     page == stack_page(stack_pointer) || page_tracker::is_written(page)
 }
 
-fn watch() -> &'static mut Watch {
-    // SAFETY: one thread runs, and its handlers do not nest.
-    unsafe { &mut *WATCH.get() }
+fn watch() -> Held<Watch> {
+    WATCH.hold()
 }
 
 /// Begins to look which words of the pages known from the last preemption change; false if
 /// a new look at the pages costs little.
 pub fn watch_known(stack_pointer: u64) -> bool {
-    let watch = watch();
+    let watch = &mut *watch();
     if page_tracker::protected_pages() < MANY_PAGES || watch.known == 0 {
         return false;
     }
@@ -110,7 +109,7 @@ pub fn watch_known(stack_pointer: u64) -> bool {
 
 /// True if one of them did.
 pub fn has_changed() -> bool {
-    let watch = watch();
+    let watch = &mut *watch();
     let changed = watch.pages.iter().zip(&watch.copies).take(watch.count).skip(1).any(|(&page, copy)| {
         page != 0
             && (0..PAGE_WORDS)
@@ -124,7 +123,7 @@ pub fn has_changed() -> bool {
 
 /// Begins to look which pages change.
 pub fn watch_pages() {
-    let watch = watch();
+    let watch = &mut *watch();
     page_tracker::look(&mut |_, _| {});
     watch.by_sums = !page_tracker::protects();
     watch.summed = 0;
@@ -142,7 +141,7 @@ pub fn watch_pages() {
 /// the last preemptions, and it costs little.
 pub fn looks_early() -> bool {
     let is_cheap = page_tracker::protects() && page_tracker::protected_pages() < MANY_PAGES;
-    let watch = watch();
+    let watch = &mut *watch();
     let looks = !chaos::is_on() && watch.futile >= FUTILE_MAX && is_cheap;
     if looks {
         // One that comes to a boundary after all has looked for nothing.
@@ -160,7 +159,7 @@ pub fn skips_pages() -> bool {
 
 /// Begins to look which of their words change. False if no page was written to.
 pub fn watch_words(stack_pointer: u64) -> bool {
-    let watch = watch();
+    let watch = &mut *watch();
     let (known, pages_before) = (watch.known, watch.pages);
     watch.count = 0;
     watch.add(stack_page(stack_pointer));
@@ -200,19 +199,19 @@ pub fn looks_on() -> bool {
 }
 
 /// The words that changed since then: address and value each.
-pub fn changed_words() -> &'static [[u64; 2]] {
-    let watch = watch();
+pub fn changed_words() -> Held<[[u64; 2]]> {
+    let watch = &mut *watch();
     let looked_at = core::mem::take(&mut watch.count);
     let count = watch.keep_differing(looked_at, false, 0);
     if looked_at != 0 {
         watch.futile = if count == 0 { watch.futile + 1 } else { 0 };
     }
-    &watch.words[..count]
+    self::watch().part(|watch| &mut watch.words[..count])
 }
 
 /// True where looking is not worth it for one that only waits: nothing changed the last times.
 pub fn are_none() -> bool {
-    let watch = watch();
+    let watch = &mut *watch();
     if watch.futile < FUTILE_MAX {
         return false;
     }
@@ -226,21 +225,21 @@ pub fn are_none() -> bool {
 
 /// The same with those that changed since the look before, and those of [`words_near`]: a look may
 /// be too short for what counts the rounds.
-pub fn changed_words_and_more(registers: &Registers) -> &'static [[u64; 2]] {
-    let watch = watch();
+pub fn changed_words_and_more(registers: &Registers) -> Held<[[u64; 2]]> {
+    let watch = &mut *watch();
     let looked_at = core::mem::take(&mut watch.count);
     let changed = watch.keep_differing(looked_at, false, 0);
     let changed = watch.keep_differing(looked_at, true, changed);
     let count = keep_near(registers, changed);
-    &self::watch().words[..count]
+    self::watch().part(|watch| &mut watch.words[..count])
 }
 
 /// Words of the stack around its pointer, those that other registers point to, and those
 /// that the instructions ahead name, where nobody has looked what changes: the variables of
 /// the innermost functions are among them, and what a small loop counts.
-pub fn words_near(registers: &Registers) -> &'static [[u64; 2]] {
+pub fn words_near(registers: &Registers) -> Held<[[u64; 2]]> {
     let count = keep_near(registers, 0);
-    &watch().words[..count]
+    watch().part(|watch| &mut watch.words[..count])
 }
 
 /// Keeps them behind so many others; gives how many there are then.
@@ -250,7 +249,7 @@ fn keep_near(registers: &Registers, mut count: usize) -> usize {
     /// Words of what a register points to, and how many of them come before that place.
     const POINTED_WORDS: u64 = 8;
     const BEFORE: u64 = 2;
-    let watch = watch();
+    let watch = &mut *watch();
     let r = registers;
     let pointers = [
         r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15,

@@ -63,7 +63,7 @@ pub unsafe extern "C" fn begin(segment: u64, control_fd: u64, user_stack: u64, w
     prepare_block(0, 0);
     enter_block(0);
     lanes::map_lane(0, segment, control_fd);
-    let process = process();
+    let process = &mut *process();
     process.threads = 1;
     process.mode.set_replay(replaying);
     process.segment = segment;
@@ -125,7 +125,7 @@ fn record_birth(user_stack: u64) -> ! {
     lab::begin_image(random_bytes(user_stack));
     let image_bytes = put_vdso(birth.vdso);
     let vdso = replace_vdso(user_stack);
-    let process = process();
+    let process = &mut *process();
     let carried = core::mem::take(&mut lane().carried_signals);
     process.log.events += core::mem::take(&mut lane().carried_events);
     thread().signals.mask = signals::inherited(kernel::current_mask()) | carried[0];
@@ -279,16 +279,16 @@ pub fn replay_exec() -> Leave {
 fn become_first_thread() {
     let (own, mask) = (thread().index, thread().signals.mask);
     let time_forbidden = thread().time_forbidden;
-    let process = process();
+    let process = &mut *process();
     if own != 0 {
-        let block = prepare_block(0, block::index_of_process(process));
+        let block = &mut *prepare_block(0, block::index_of_process(process));
         block.signals.begin_thread(mask);
         block.preemption = crate::state::preemption::Preemption::default();
         enter_block(0);
         signals::use_own_stack();
     }
     forget_other_threads();
-    let first = thread();
+    let first = &mut *thread();
     first.time_forbidden = time_forbidden;
     first.clear_tid = 0;
     first.robust_list = [0; 2];
@@ -402,7 +402,7 @@ fn recreate(word: Header) -> ! {
         vdso = if part.is_vdso { Some(part) } else { vdso };
         has_unknown_code |= part.is_unknown_code();
     }
-    let process = process();
+    let process = &mut *process();
     process.actions().reset_for_image();
     thread().signals.reset_for_image();
     let mut conventions = [0u64; 4];

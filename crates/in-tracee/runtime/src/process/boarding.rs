@@ -22,6 +22,7 @@ use crate::checkpoint::restore::rollback;
 use crate::code::{clocks, own_vdso, sites};
 use crate::debugger::copies;
 use crate::ground::maps::{self, Mapping, VDSO};
+use crate::ground::owned::Held;
 use crate::ground::registers::Registers;
 use crate::ground::vector_state::vector_state;
 use crate::ground::{frame, kernel, memory, notices, proc_dir, stack_limit};
@@ -43,9 +44,9 @@ fn table() -> &'static Boarding {
     unsafe { &*(BOARDING_START as *const Boarding) }
 }
 
-fn boarder(index: usize) -> &'static mut Boarder {
+fn boarder(index: usize) -> Held<Boarder> {
     // SAFETY: as above; an entry belongs to its thread, and before that to the first.
-    unsafe { &mut *(boarder_address(index) as *mut Boarder) }
+    unsafe { Held::of(boarder_address(index) as *mut Boarder) }
 }
 
 fn code_maps() -> &'static [CodeMap] {
@@ -74,7 +75,7 @@ pub fn begin() -> ! {
         if !provide_thread(index) {
             report::die("memory for the threads could not be mapped");
         }
-        let block = prepare_block(index, 0);
+        let block = &mut *prepare_block(index, 0);
         boarder(index).block = block.own_address;
         boarder(index).stack_top = stack_top(index);
     }
@@ -91,7 +92,7 @@ pub fn begin() -> ! {
     }
     space().break_start = table().break_start;
     space().break_now = kernel::call(nr::__NR_brk, [0; 6]) as u64;
-    let acts = process().actions();
+    let mut acts = process().actions();
     acts.learn_all();
     log_image();
     clocks::find_vdso(0);
@@ -129,7 +130,7 @@ pub unsafe extern "C" fn board(own: *const Boarder) -> ! {
 fn arrive(index: usize) {
     const RSEQ_FLAG_UNREGISTER: u64 = 1;
     const PR_GET_TID_ADDRESS: u64 = 40;
-    let (told, own) = (boarder(index), thread());
+    let (told, own) = (&mut *boarder(index), &mut *thread());
     if index != 0 {
         let place = &raw mut told.clear_tid as u64;
         kernel::call(nr::__NR_prctl, [PR_GET_TID_ADDRESS, place, 0, 0, 0, 0]);
@@ -173,7 +174,7 @@ fn log_image() {
     let (place, bytes) = process().actions().as_memory();
     log.whole_blob(0, bytes, Tag::Actions, place);
     for index in 0..table().count as usize {
-        let words = words_of(thread_at(index));
+        let words = words_of(&thread_at(index));
         log.whole_blob(index as u64, size_of_val(&words) as u64, Tag::ThreadState, words.as_ptr() as u64);
         log.whole_blob(index as u64, u64::from(vector_state().bytes), Tag::Vectors, signal_stack(index));
     }
@@ -301,7 +302,7 @@ pub fn replay_blob(tag: Tag, address: u64, bytes: u64, source: u64) {
         Tag::ThreadState if bytes == 8 * BOARDED_THREAD_WORDS as u64 && provide(index) => {
             // SAFETY: the log holds as many words.
             let words = unsafe { &*(source as *const [u64; BOARDED_THREAD_WORDS]) };
-            let block = prepare_block(index, 0);
+            let block = &mut *prepare_block(index, 0);
             block.fs_base = words[0];
             block.signals.begin_thread(words[1]);
             block.signals.stack.take_over([words[2], words[3], words[4]]);
@@ -315,7 +316,7 @@ pub fn replay_blob(tag: Tag, address: u64, bytes: u64, source: u64) {
         Tag::Standing if bytes == 8 * STANDING_WORDS as u64 && provide(index) => {
             // SAFETY: the log holds as many words.
             let words = unsafe { &*(source as *const [u64; STANDING_WORDS]) };
-            let block = thread_at(index);
+            let block = &mut *thread_at(index);
             block.standing = match words[0] {
                 standing::PREEMPTED => Standing::Preemption,
                 standing::BEGINS => Standing::Beginning,
@@ -352,7 +353,7 @@ pub fn replay(code: &[CodeMap], has_unknown_code: bool, first: bool) -> ! {
     if has_unknown_code {
         clocks::trap_time();
     }
-    let process = process();
+    let process = &mut *process();
     let own = thread().index;
     thread().status = if first { thread_status::LIVE } else { thread_status::ENDED };
     let is_live = |index: usize| index < known_threads() && thread_at(index).status == thread_status::LIVE;
@@ -369,7 +370,7 @@ pub fn replay(code: &[CodeMap], has_unknown_code: bool, first: bool) -> ! {
         report::log_ended();
     }
     for index in others() {
-        let block = thread_at(index);
+        let block = &mut *thread_at(index);
         block.start = begin_replaying as *const () as u64;
         threads::remake_kernel_thread(block);
     }
@@ -393,7 +394,7 @@ unsafe extern "C" fn begin_replaying(block: *mut Thread) -> ! {
 
 /// The calling thread goes on where it stood.
 fn go_on() -> ! {
-    let own = thread();
+    let own = &mut *thread();
     token::begin_thread();
     signals::use_own_stack();
     crate::code::interception::intercept();

@@ -107,7 +107,7 @@ fn end_log(reason: u16, text: &str) {
 
 /// The kernel has of the process what the program gave it. Signals are blocked.
 fn leave_process() {
-    let process = process();
+    let process = &mut *process();
     process.actions().give_back(process.shares_token);
     process.given_up.store(process.log.broken.into(), Ordering::Release);
     if process.shares_token {
@@ -146,7 +146,7 @@ fn leave_thread() {
 
 /// Leaves the session's memory to those who are still recorded.
 fn begin_passing() {
-    let process = process();
+    let process = &mut *process();
     process.passes_through = true;
     processes::map_own_lane(process.slot);
     kernel::call(nr::__NR_close, [process.control_fd as u64, 0, 0, 0, 0, 0]);

@@ -14,7 +14,7 @@ use crate::state::report;
 const HEAD_BYTES: u64 = 16;
 
 fn map_carried() -> Option<u64> {
-    let process = process();
+    let process = &mut *process();
     let at = carried_address(process.slot);
     let offset = segment_offset(process.segment) + LANE_HEADER_BYTES + RING_BYTES;
     let flags = nr::MAP_SHARED | nr::MAP_FIXED;
@@ -31,7 +31,7 @@ fn oldest_first(newest: u64) -> impl Iterator<Item = &'static Filter> {
 /// The calling thread executes another program, which inherits its filters. False: there is
 /// no memory for it.
 pub fn carry() -> bool {
-    let lane = lane();
+    let lane = &mut *lane();
     lane.carried_filters = 0;
     lane.carried_privileges = u32::from(process().no_new_privileges);
     if filter_tree::newest(thread().filters.newest).is_none() {
@@ -52,7 +52,7 @@ pub fn carry() -> bool {
 
 /// A new image takes over what the one before carried.
 pub fn take_carried() {
-    let lane = lane();
+    let lane = &mut *lane();
     process().no_new_privileges = core::mem::take(&mut lane.carried_privileges) != 0;
     let bytes = u64::from(core::mem::take(&mut lane.carried_filters)).min(CARRIED_BYTES);
     if bytes == 0 {

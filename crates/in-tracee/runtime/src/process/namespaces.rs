@@ -18,7 +18,7 @@ const UNKNOWN_SPACE: u32 = u32::MAX;
 
 /// A new image begins, or one is taken over.
 pub fn begin_image() {
-    let (process, header) = (process(), lane());
+    let (process, header) = (&mut *process(), lane());
     process.outer_pid = header.pid.load(Ordering::Relaxed);
     process.children_apart = header.children_apart.load(Ordering::Relaxed) != 0;
     process.pid_space = header.pid_space.load(Ordering::Relaxed);
@@ -30,7 +30,7 @@ pub fn begin_image() {
 /// A child begins, `apart` if it may have other ids than its parent sees. False if it is not
 /// known which process it is.
 pub fn begin_child(apart: bool) -> bool {
-    let own = process();
+    let own = &mut *process();
     own.outer_pid = own.pid;
     let (parent_space, parents_apart) = (own.pid_space, core::mem::take(&mut own.children_apart));
     let apart = apart || parents_apart;
@@ -38,7 +38,7 @@ pub fn begin_child(apart: bool) -> bool {
         // Whether the supervisor can be seen is not known yet.
         own.pid_space = UNKNOWN_SPACE;
         let outer_pid = identify(own.segment).unwrap_or(0);
-        let own = process();
+        let own = &mut *process();
         own.outer_pid = outer_pid;
         own.pid_space = match (apart, own.outer_pid == own.pid) {
             (false, _) => parent_space,
@@ -46,7 +46,7 @@ pub fn begin_child(apart: bool) -> bool {
             (true, false) => own.outer_pid as u32,
         };
     }
-    let header = lane();
+    let header = &mut *lane();
     // The first process of a namespace has its parent in another.
     let waited = if own.pid == 1 { own.outer_pid } else { own.pid };
     header.waited_pid.store(waited, Ordering::Relaxed);

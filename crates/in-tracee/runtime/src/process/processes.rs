@@ -26,7 +26,7 @@ use crate::process::{detach, given_filters, namespaces, threads};
 use crate::scheduler::{contention, encounters, forced, held_threads, output_lock, own_token, token};
 use crate::signals::{self, deaths, robust_futexes};
 use crate::state::block::{
-    Process, enter_block, find_free_process, find_free_thread, forget_other_processes, forget_other_threads,
+    enter_block, find_free_process, find_free_thread, forget_other_processes, forget_other_threads,
     index_of_process, lane, own_block, populate, prepare_block, process, process_at, session, thread,
     thread_at, thread_status,
 };
@@ -343,7 +343,7 @@ fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 
     let Some(own) = find_free_process().or_else(deaths::free_killed) else {
         return -i64::from(errno::EAGAIN);
     };
-    let child = prepare_block(index, own);
+    let child = &mut *prepare_block(index, own);
     child.start = vfork_child as *const () as u64;
     child.signals.begin_thread(thread().signals.mask);
     child.signals.stack = thread().signals.stack;
@@ -364,8 +364,8 @@ fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 
     let args = real_call(&args, &mut structure);
     // SAFETY: both blocks are unused, and the child's alone from here on.
     let result = unsafe {
-        core::ptr::copy_nonoverlapping(process() as *const Process, process_at(own), 1);
-        let block = process_at(own);
+        core::ptr::copy_nonoverlapping(&raw const *process(), &raw mut *process_at(own), 1);
+        let block = &mut *process_at(own);
         block.slot = own as u64;
         if beginning.flags & SIGHAND == 0 {
             block.take_actions_over();
@@ -377,7 +377,7 @@ fn make_sharing_child(registers: &Registers, beginning: &Beginning, args: [u64; 
     };
     if !beginning.shares || kernel::failed(result) {
         // The child has gone: it ended, or has memory of its own.
-        let child = thread_at(index);
+        let child = &mut *thread_at(index);
         child.status = thread_status::FREE;
         child.alive.store(0, Ordering::Relaxed);
         process_at(own).threads = 0;
@@ -393,7 +393,7 @@ pub unsafe extern "C" fn vfork_child(child: *mut crate::state::block::Thread) ->
     // SAFETY: the parent set the block and the beginning up before it made us.
     unsafe {
         enter_block((*child).index);
-        let own = index_of_process(process());
+        let own = index_of_process(&process());
         let (registers, beginning) = BEGINNINGS.get().cast::<(Registers, Beginning)>().add(own).read();
         begin_child(registers, &beginning)
     }
@@ -401,7 +401,7 @@ pub unsafe extern "C" fn vfork_child(child: *mut crate::state::block::Thread) ->
 
 /// A child begins: its own lane, its own interception, then back to the program.
 fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
-    let own = process();
+    let own = &mut *process();
     own.segment = beginning.segment;
     own.lane = beginning.lane;
     own.taking.store(0, Ordering::Relaxed);
@@ -435,7 +435,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
     }
     let apart = beginning.flags & u64::from(nr::CLONE_NEWPID) != 0;
     let is_known = own.segment == NO_SEGMENT || namespaces::begin_child(apart);
-    let header = lane();
+    let header = &mut *lane();
     header.lane.store(own.lane, Ordering::Relaxed);
     header.parent_lane.store(beginning.parent_lane, Ordering::Relaxed);
     header.pid.store(own.outer_pid, Ordering::Relaxed);
@@ -498,7 +498,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
 
 /// The child's first event: its own return from the call that made it.
 fn log_beginning(beginning: &Beginning) {
-    let own = process();
+    let own = &mut *process();
     let pid = own.pid as u64;
     own.log.begin(Kind::Syscall, 0, nr::__NR_clone as u16);
     own.log.word(0);

@@ -87,7 +87,7 @@ pub fn make_room(index: usize) -> bool {
     if index >= lane_protocol::THREADS_MAX || !provide_thread(index) {
         return false;
     }
-    let block = thread_at(index);
+    let block = &mut *thread_at(index);
     // Another process's was killed then.
     if block.status == thread_status::LIVE && block.process == thread().process {
         return false;
@@ -105,9 +105,9 @@ pub fn make_room(index: usize) -> bool {
 fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pidfd: u64, wanted: i64) -> i64 {
     token::begin_sharing();
     spin_sites::begin_counting();
-    let process = process();
+    let process = &mut *process();
     let mask = thread().signals.mask;
-    let block = prepare_block(index, index_of_process(process));
+    let block = &mut *prepare_block(index, index_of_process(process));
     block.start = begin as *const () as u64;
     block.born_at = process.log.position();
     block.signals.begin_thread(mask);
@@ -252,8 +252,8 @@ pub fn exit(registers: &Registers, args: &[u64; 6]) -> ! {
 /// The end of a thread that is not the last, by a call whose event `begin` begins.
 pub fn end(registers: &Registers, code: u64, begin: &dyn Fn()) -> ! {
     say(LogSubject::Process, "thread ends", [code, 0]);
-    let own = thread();
-    let process = process();
+    let own = &mut *thread();
+    let process = &mut *process();
     let replaying = process.replays();
     if replaying {
         crate::log::call_event::consume(registers);
@@ -299,11 +299,11 @@ fn leave(code: u64, ended_at: u64) -> ! {
 
 /// Replay of execve: all other threads end before the image does.
 pub fn end_others() {
-    let process = process();
+    let process = &mut *process();
     let own = thread().index;
     process.ending_others.store(1, Ordering::SeqCst);
     for index in (0..known_threads()).filter(|&index| index != own) {
-        let other = thread_at(index);
+        let other = &mut *thread_at(index);
         if other.process != process as *mut Process as u64 || other.status == thread_status::FREE {
             continue;
         }

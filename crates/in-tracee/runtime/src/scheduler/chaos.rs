@@ -81,7 +81,7 @@ pub fn of_recording(which: u64, n: u64) -> u64 {
 
 /// Where the numbers of this thread, of this process, of this lane begin.
 fn origin() -> u64 {
-    let process = process();
+    let process = &mut *process();
     let place = [u64::from(process.lane), process.segment, thread().index as u64];
     place.iter().fold(session().chaos_seed, |sum, part| mix(sum ^ part.wrapping_mul(STEP)))
 }

@@ -13,14 +13,14 @@ pub fn note() {
 }
 
 fn note_processor() {
-    let own = thread();
+    let own = &mut *thread();
     own.fs_base = crate::ground::registers::fs_base();
     frame::save_vectors_at(signal_stack(own.index));
 }
 
 /// The calling thread is about to wait: keeps what it has of the program's.
 pub fn note_waiting() {
-    let own = thread();
+    let own = &mut *thread();
     own.waiting.fs_base = crate::ground::registers::fs_base();
     own.waiting.mask = kernel::current_mask();
     frame::save_vectors_at(signal_stack(own.index));

@@ -48,7 +48,7 @@ const SLEEPS: u32 = 2;
 
 /// True if the process's private futexes are kept here.
 pub fn are_ours() -> bool {
-    let process = process();
+    let process = &mut *process();
     process.shares_token
         && !live::is_on()
         && !process.passes_through
@@ -209,7 +209,7 @@ impl Waiter {
 /// Gives the token and waits, as the program asked for. The result is the kernel's, or 0 if
 /// the thread was woken before it slept.
 fn sleep(args: &[u64; 6]) -> i64 {
-    let own = thread();
+    let own = &mut *thread();
     let (asleep, looks) = (&own.waiter.asleep, &mut own.waiter.spinning);
     token::give();
     let comes = || asleep.load(Ordering::SeqCst) == 0 && own_token::my_token().is_open(own.identity);

@@ -39,7 +39,7 @@ pub fn wait_if_due() {
 pub fn wait_for(number: u32, ticket: u64) {
     let is_first = ticket == 0;
     if group_replay::is_without_others() {
-        let process = process();
+        let process = &mut *process();
         (process.token, process.in_group, process.ticket) = (number, true, ticket);
         if is_first {
             spin_sites::begin_counting();
@@ -50,7 +50,7 @@ pub fn wait_for(number: u32, ticket: u64) {
     }
     leave();
     let ticket = ticket_in_place(number, ticket);
-    let process = process();
+    let process = &mut *process();
     process.token = number;
     process.in_group = true;
     process.met_others |= !is_first;
@@ -58,7 +58,7 @@ pub fn wait_for(number: u32, ticket: u64) {
         spin_sites::begin_counting();
     }
     let token = own_token::my_token();
-    let lane = lane();
+    let lane = &mut *lane();
     // Who looks from outside compares the two.
     lane.token.store(number + 1, Ordering::SeqCst);
     lane.waits_for_ticket.store(ticket + 1, Ordering::SeqCst);
@@ -94,7 +94,7 @@ pub fn wait_for(number: u32, ticket: u64) {
 
 /// Replay: the lane's next process waits for this one.
 pub fn hold(ticket: u64) {
-    let (process, lane) = (process(), lane());
+    let (process, lane) = (&mut *process(), lane());
     process.has_ticket = true;
     process.ticket = ticket;
     lane.ticket.store(ticket, Ordering::SeqCst);
@@ -104,7 +104,7 @@ pub fn hold(ticket: u64) {
 
 /// Replay: the process runs no more before the lane's next one.
 pub fn leave() {
-    let process = process();
+    let process = &mut *process();
     if !process.has_ticket {
         return;
     }

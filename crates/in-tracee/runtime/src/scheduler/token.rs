@@ -32,7 +32,7 @@ use joining::last_successor;
 
 /// A process begins that is alone with its memory.
 pub fn begin_process() {
-    let process = process();
+    let process = &mut *process();
     process.shares_token = false;
     process.in_group = false;
     process.has_ticket = false;
@@ -44,7 +44,7 @@ pub fn begin_process() {
 
 /// A process begins that shares memory with the one that made it, and so its token.
 pub fn begin_process_in_group() {
-    let process = process();
+    let process = &mut *process();
     process.has_ticket = false;
     process.spins = Default::default();
     process.logged_thread = thread().index as u32;
@@ -72,7 +72,7 @@ pub fn begin_thread() {
 
 /// From now on others may run: the calling thread holds the token.
 pub fn begin_sharing() {
-    let process = process();
+    let process = &mut *process();
     if process.shares_token || process.replays() {
         return;
     }
@@ -111,7 +111,7 @@ fn move_to(number: u32) {
 
 /// From now on other processes may run, too: the log says which token it is.
 pub fn begin_group() {
-    let process = process();
+    let process = &mut *process();
     if process.in_group || process.replays() {
         return;
     }
@@ -123,7 +123,7 @@ pub fn begin_group() {
 }
 
 fn log_ticket(ticket: u64) {
-    let process = process();
+    let process = &mut *process();
     process.ticket = ticket;
     process.log.begin(Kind::Token, TICKET, thread().index as u16);
     process.log.word(u64::from(process.token));
@@ -133,7 +133,7 @@ fn log_ticket(ticket: u64) {
 
 /// The token of the process's lane, also after another took its place.
 fn current_token() -> &'static ExecutionToken {
-    let process = process();
+    let process = &mut *process();
     if my_token().successor.load(Ordering::Acquire) != 0 {
         move_to(last_successor(process.token));
     }
@@ -152,7 +152,7 @@ pub fn note_holder(token: &ExecutionToken) {
 /// Gives the token.
 #[inline]
 pub fn give() {
-    say(LogSubject::Scheduler, "turn given", [0, 0]);
+    say(LogSubject::Scheduler, "token released", [0, 0]);
     crate::scheduler::kept_registers::note();
     let token = my_token();
     wake(token, token.give(thread().identity));
@@ -243,7 +243,7 @@ pub fn take() {
 
 /// The thread holds the token now; `before` had it before.
 fn taken(token: &ExecutionToken, before: u64) {
-    say(LogSubject::Scheduler, "turn taken", [before, 0]);
+    say(LogSubject::Scheduler, "token acquired", [before, 0]);
     let me = thread().identity;
     thread().scheduling.had_at = token.changes.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     forced::note_taken(thread().scheduling.had_at);
@@ -252,7 +252,7 @@ fn taken(token: &ExecutionToken, before: u64) {
         return;
     }
     clocks::follow_traps();
-    let process = process();
+    let process = &mut *process();
     let joins = core::mem::take(&mut process.joins);
     let yielded = core::mem::take(&mut thread().yielded);
     if before != me || joins || yielded {
@@ -264,7 +264,7 @@ fn taken(token: &ExecutionToken, before: u64) {
 
 /// The token comes from another thread, or it is to be said that it came back.
 fn log_taken(token: &ExecutionToken, before: u64, joins: bool, yielded: bool) {
-    let process = process();
+    let process = &mut *process();
     let index = thread().index as u32;
     let is_own = lane_of_identity(before) == process.lane && !is_agent(before);
     if joins || (before != 0 && !is_own) {
@@ -286,7 +286,7 @@ fn is_agent(identity: u64) -> bool {
 
 /// The log says that what follows is the calling thread's.
 pub fn log_token() {
-    let (process, index) = (process(), thread().index as u32);
+    let (process, index) = (&mut *process(), thread().index as u32);
     process.log.begin(Kind::Token, 0, index as u16);
     process.log.end();
     process.logged_thread = index;
@@ -326,7 +326,7 @@ pub fn yield_while(lasts: &mut dyn FnMut() -> bool) {
 /// Gives the token and waits until it comes back.
 #[cold]
 pub fn yield_now() {
-    say(LogSubject::Scheduler, "turn yielded", [0, 0]);
+    say(LogSubject::Scheduler, "token yielded", [0, 0]);
     give();
     take();
 }
@@ -391,7 +391,7 @@ fn follow_events(comes_back: bool) {
 
 /// Follows the token event at hand; returns when the token is back.
 fn follow_event(word: Header, comes_back: bool) {
-    let process = process();
+    let process = &mut *process();
     let next = word.code() as u32;
     let ticket = (word.flags() & TICKET != 0).then(|| (process.log.body(0) as u32, process.log.body(1)));
     process.log.consume(word);
@@ -411,12 +411,12 @@ fn follow_event(word: Header, comes_back: bool) {
 
 /// The thread of this index is the next to run.
 fn pass_to(index: u32) {
-    say(LogSubject::Scheduler, "turn passed on", [u64::from(index), 0]);
+    say(LogSubject::Scheduler, "token passed on", [u64::from(index), 0]);
     let known = (index as usize) < crate::state::block::known_threads();
     if !known || thread_at(index as usize).status != thread_status::LIVE {
         report::fail("the log releases the token to a thread that does not exist");
     }
-    let next = thread_at(index as usize);
+    let next = &mut *thread_at(index as usize);
     process().running_thread.store(index, Ordering::SeqCst);
     next.token_wake.fetch_add(1, Ordering::SeqCst);
     if next.waiter.waits_to_run.load(Ordering::SeqCst) != 0 {
@@ -426,7 +426,7 @@ fn pass_to(index: u32) {
 
 /// Waits until the log's next event is the calling thread's.
 pub fn wait_to_run() {
-    let own = thread();
+    let own = &mut *thread();
     let runs = || process().running_thread.load(Ordering::SeqCst) == own.index as u32;
     if process().has_agent() {
         kept_registers::note_waiting();

@@ -10,7 +10,7 @@ use crate::state::block::{process, thread};
 
 /// The process ends, or has new memory.
 pub fn leave_group() {
-    let process = process();
+    let process = &mut *process();
     if !process.in_group {
         return;
     }
@@ -32,7 +32,7 @@ pub fn give_for_good() {
 /// Recording: the calling thread is about to acquire the token, or to count itself among
 /// those who wait for it. False: the log ends, and it must not.
 pub fn begin_taking() -> bool {
-    let process = process();
+    let process = &mut *process();
     process.taking.fetch_add(1, Ordering::SeqCst);
     let goes_on = process.log_ends.load(Ordering::SeqCst) == 0;
     if !goes_on {
@@ -49,7 +49,7 @@ pub fn end_taking() {
 /// The calling thread's event was the log's last: from here on no other thread of the
 /// process acquires the token, or uses what the supervisor is about to give to others.
 pub fn end_log() {
-    let process = process();
+    let process = &mut *process();
     process.log_ends.store(1, Ordering::SeqCst);
     while process.taking.load(Ordering::SeqCst) != 0 {
         kernel::sched_yield();
@@ -58,7 +58,7 @@ pub fn end_log() {
 
 /// Waits until the process is gone, or goes on unrecorded.
 pub fn wait_for_end() {
-    let process = process();
+    let process = &mut *process();
     while process.log_ends.load(Ordering::SeqCst) != 0 && process.given_up.load(Ordering::Acquire) == 0 {
         kernel::futex_wait(&process.log_ends, 1, 100);
     }

@@ -11,7 +11,7 @@ use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory, notices};
 use crate::signals::{self, robust_futexes};
 use crate::state::block::{
-    Process, lane, pid_of, process, process_at, thread, thread_at, thread_status, used_threads,
+    lane, pid_of, process, process_at, thread, thread_at, thread_status, used_threads,
 };
 use crate::state::report;
 use crate::state::signal_state::{Info, WaitingSignal};
@@ -38,12 +38,12 @@ pub fn leave_blocks() {
 /// tells of its threads: see `Thread::alive`.
 pub fn free_killed() -> Option<usize> {
     let of = |index: usize| {
-        let process = process_at(index) as *mut Process as u64;
+        let process = &raw const *process_at(index) as u64;
         (0..used_threads()).map(thread_at).filter(move |thread| thread.process == process)
     };
     let found =
         (1..LANE_SLOTS).find(|&index| of(index).all(|thread| thread.alive.load(Ordering::Acquire) == 0))?;
-    of(found).for_each(|thread| thread.status = thread_status::ENDED);
+    of(found).for_each(|mut thread| thread.status = thread_status::ENDED);
     process_at(found).threads = 0;
     Some(found)
 }
@@ -140,8 +140,8 @@ pub fn take_back(undo: &Undo) {
 pub fn let_go_of(pid: i32) {
     for other in (0..used_threads()).map(thread_at) {
         let is_gone = other.status == thread_status::LIVE && other.process != thread().process;
-        if is_gone && pid_of(other) == pid {
-            robust_futexes::log_let_go(other);
+        if is_gone && pid_of(&other) == pid {
+            robust_futexes::log_let_go(&other);
         }
     }
 }

@@ -7,7 +7,7 @@ use linux_abi::general as nr;
 use crate::ground::{kernel, memory};
 use crate::lab;
 use crate::signals::deaths;
-use crate::state::block::{Process, Thread, process, thread_at, thread_status, used_threads};
+use crate::state::block::{Thread, process, thread_at, thread_status, used_threads};
 use crate::state::in_lab;
 
 /// In the word of a robust futex: FUTEX_OWNER_DIED, FUTEX_WAITERS.
@@ -41,10 +41,10 @@ pub fn let_go_of_memory() {
 
 /// Calls `each` with the threads that the process has.
 pub fn each_of_process(each: &mut dyn FnMut(&mut Thread)) {
-    let process = process() as *mut Process as u64;
-    for other in (0..used_threads()).map(thread_at) {
+    let process = &raw const *process() as u64;
+    for mut other in (0..used_threads()).map(thread_at) {
         if other.process == process && other.status == thread_status::LIVE {
-            each(other);
+            each(&mut other);
         }
     }
 }

@@ -18,7 +18,7 @@ use lane_protocol::{
     lane_header_address,
 };
 
-pub use crate::ground::owned::Owned;
+pub use crate::ground::owned::{Held, Owned};
 use crate::ground::registers::Registers;
 use crate::state::log_end::Log;
 use crate::state::signal_state::{Actions, Signals};
@@ -237,8 +237,8 @@ pub struct Process {
 impl Process {
     /// What is done with signals.
     #[inline]
-    pub fn actions(&self) -> &'static mut Actions {
-        &mut process_at(self.actions_of).own_actions
+    pub fn actions(&self) -> Held<Actions> {
+        process_at(self.actions_of).part(|process| &mut process.own_actions)
     }
 
     /// After fork: no other process changes the actions any more.
@@ -291,34 +291,34 @@ pub fn runtime_end() -> u64 {
 
 /// The running thread's block.
 #[inline]
-pub fn thread() -> &'static mut Thread {
+pub fn thread() -> Held<Thread> {
     let address: u64;
     // SAFETY: the gs base points to the block from birth on, and its first word
     // holds its own address.
     unsafe {
         core::arch::asm!("mov {}, gs:[0]", out(reg) address, options(nostack, preserves_flags, readonly));
-        &mut *(address as *mut Thread)
+        Held::of(address as *mut Thread)
     }
 }
 
 /// The block of this index.
-pub fn thread_at(index: usize) -> &'static mut Thread {
+pub fn thread_at(index: usize) -> Held<Thread> {
     assert!(index < BLOCKS + space().areas);
     // SAFETY: all-zero is a valid block; each belongs to one thread.
     unsafe {
         if index < BLOCKS {
-            &mut (*HOME.get().cast::<Home>()).threads[index]
+            Held::of(&raw mut (*HOME.get().cast::<Home>()).threads[index])
         } else {
-            &mut *((area(index) + AREA_BLOCK as u64) as *mut Thread)
+            Held::of((area(index) + AREA_BLOCK as u64) as *mut Thread)
         }
     }
 }
 
 /// The process of this index.
-pub fn process_at(index: usize) -> &'static mut Process {
+pub fn process_at(index: usize) -> Held<Process> {
     assert!(index < LANE_SLOTS);
     // SAFETY: as for `thread_at`.
-    unsafe { &mut (*HOME.get().cast::<Home>()).processes[index] }
+    unsafe { Held::of(&raw mut (*HOME.get().cast::<Home>()).processes[index]) }
 }
 
 /// Where the block of a thread is in its area: above both of its stacks.
@@ -367,7 +367,7 @@ pub fn used_threads() -> usize {
 pub fn find_free_thread() -> Option<usize> {
     let known = BLOCKS + space().areas;
     let free = (0..known).find(|&index| {
-        let thread = thread_at(index);
+        let thread = &mut *thread_at(index);
         match thread.status {
             thread_status::FREE => true,
             thread_status::ENDED => thread.alive.load(Ordering::Acquire) == 0,
@@ -395,7 +395,7 @@ pub fn forget_other_processes() {
 pub fn forget_other_threads() {
     let own = thread().index;
     for index in (0..used_threads()).filter(|&index| index != own) {
-        let other = thread_at(index);
+        let other = &mut *thread_at(index);
         other.status = thread_status::FREE;
         other.alive.store(0, Ordering::Relaxed);
         other.preemption = crate::state::preemption::Preemption::default();
@@ -404,7 +404,7 @@ pub fn forget_other_threads() {
     thread().traced = Default::default();
     space().futexes.forget();
     thread().waiter = Default::default();
-    let process = process();
+    let process = &mut *process();
     process.threads = 1;
     process.logged_thread = own as u32;
     process.running_thread.store(own as u32, Ordering::Relaxed);
@@ -412,21 +412,21 @@ pub fn forget_other_threads() {
 
 /// The running process.
 #[inline]
-pub fn process() -> &'static mut Process {
+pub fn process() -> Held<Process> {
     let address: u64;
     // SAFETY: the thread's block holds the address from `enter_block` on.
     unsafe {
         core::arch::asm!("mov {}, gs:[{offset}]", out(reg) address, offset = const THREAD_PROCESS,
             options(nostack, preserves_flags, readonly));
-        &mut *(address as *mut Process)
+        Held::of(address as *mut Process)
     }
 }
 
 /// The address space.
 #[inline]
-pub fn space() -> &'static mut Space {
+pub fn space() -> Held<Space> {
     // SAFETY: as for `thread_at`.
-    unsafe { &mut (*HOME.get().cast::<Home>()).space }
+    unsafe { Held::of(&raw mut (*HOME.get().cast::<Home>()).space) }
 }
 
 /// The session's header.
@@ -439,10 +439,10 @@ pub fn session() -> &'static Session {
 
 /// The running lane's header.
 #[inline]
-pub fn lane() -> &'static mut LaneHeader {
+pub fn lane() -> Held<LaneHeader> {
     // SAFETY: the segment is mapped at its slot from birth on; only this process
     // writes the fields that are not atomics.
-    unsafe { &mut *(lane_header_address(process().slot) as *mut LaneHeader) }
+    unsafe { Held::of(lane_header_address(process().slot) as *mut LaneHeader) }
 }
 
 /// Process blocks that were ever used: the address space's own is the first.
@@ -451,16 +451,16 @@ pub fn used_processes() -> usize {
 }
 
 /// Prepares the block of this index, which belongs to the process of that one.
-pub fn prepare_block(index: usize, process_index: usize) -> &'static mut Thread {
-    let space = space();
+pub fn prepare_block(index: usize, process_index: usize) -> Held<Thread> {
+    let mut space = space();
     space.threads_used = space.threads_used.max(index + 1);
     space.processes_used = space.processes_used.max(process_index + 1);
-    let block = thread_at(index);
-    block.own_address = block as *mut Thread as u64;
+    let mut block = thread_at(index);
+    block.own_address = &raw const *block as u64;
     block.stack_top = crate::state::stacks::stack_top(index);
     block.index = index;
     block.status = thread_status::LIVE;
-    block.process = process_at(process_index) as *mut Process as u64;
+    block.process = &raw const *process_at(process_index) as u64;
     (block.traced, block.filters, block.has_left) = Default::default();
     (block.processors.calls_left, block.scheduling) = Default::default();
     block.programs_gs = 0;
@@ -469,14 +469,14 @@ pub fn prepare_block(index: usize, process_index: usize) -> &'static mut Thread 
 
 /// Points gs to the block, which is prepared.
 pub fn enter_block(index: usize) {
-    let block = thread_at(index);
+    let block = &mut *thread_at(index);
     crate::ground::kernel::call(linux_abi::general::__NR_arch_prctl, [0x1001, block.own_address, 0, 0, 0, 0]);
     own_block();
 }
 
 /// The running thread has its block until the kernel has seen it off.
 pub fn own_block() {
-    let block = thread();
+    let block = &mut *thread();
     block.alive.store(1, Ordering::Release);
     let word = block.alive.as_ptr() as u64;
     block.tid =

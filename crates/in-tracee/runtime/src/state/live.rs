@@ -16,6 +16,6 @@ pub fn goes_again() -> bool {
 
 /// True for a process in the present that the debugger looks at.
 pub fn is_debugged() -> bool {
-    let process = process();
+    let process = &mut *process();
     process.mode == Mode::Watched
 }

@@ -48,7 +48,7 @@ fn note_text(text: &str) {
 }
 
 fn publish(kind: u32, code: i32) {
-    let lane = lane();
+    let lane = &mut *lane();
     lane.events_done.store(process().log.events, Ordering::Relaxed);
     lane.report.code = code;
     lane.report.event = process().log.events;

@@ -254,7 +254,7 @@ fn copy_message(header: u64, own: u64, result: i64) {
 
 /// The calling thread's buffer; `None` if memory is short.
 fn start() -> Option<u64> {
-    let thread = thread();
+    let thread = &mut *thread();
     let start = BOUNCE_START + thread.index as u64 * BOUNCE_BYTES;
     if thread.bounce_mapped == 0 {
         let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED | nr::MAP_NORESERVE;

@@ -145,7 +145,7 @@ fn perform(call: &mut Registers) {
 /// Recording ends, and the program makes it by itself. Under seccomp it could not.
 fn leave(registers: &mut Registers) {
     const TEXT: &str = "it makes a system call of 32-bit programs (int 0x80)";
-    let process = process();
+    let process = &mut *process();
     let ends = match process.replays() {
         true => process.log.peek().is_none_or(|word| word.is(Kind::Stop)),
         false => session().interception != Interception::Seccomp as u32,

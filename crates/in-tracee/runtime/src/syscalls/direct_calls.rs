@@ -24,7 +24,7 @@ use crate::syscalls::{calls, descriptors, dispatch, filters, proc_opens, time_ca
 #[inline]
 pub fn begin_at_once(registers: &mut Registers) -> Option<Leave> {
     let number = registers.rax as u32 as usize;
-    let process = process();
+    let process = &mut *process();
     if process.check_every != 0 || process.log.broken != 0 || pushback::is_any() || in_lab::is_on() {
         return None;
     }

@@ -34,7 +34,7 @@ use crate::syscalls::{calls, detect, direct_calls, filters, proc_opens, specials
 pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     // SAFETY: the entry code passes the registers that it pushed.
     let registers = unsafe { &mut *registers };
-    let thread = thread();
+    let thread = &mut *thread();
     thread.standing = signal_state::Standing::Call;
     thread.registers_at = &raw const *registers as u64;
     say(LogSubject::Syscalls, "call", [registers.rax, registers.rcx]);

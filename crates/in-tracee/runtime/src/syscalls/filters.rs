@@ -150,7 +150,7 @@ fn attach(flags: u64, address: u64) -> i64 {
     if flags & TSYNC != 0 {
         let owes = has_no_new_privileges();
         for index in others() {
-            let other = crate::state::block::thread_at(index);
+            let other = &mut *crate::state::block::thread_at(index);
             other.filters.newest = made;
             other.filters.owes_privileges |= owes;
         }
@@ -169,7 +169,7 @@ fn can_follow(newest: u64) -> bool {
 fn others() -> impl Iterator<Item = usize> {
     let (own, process) = (thread().index, thread().process);
     (0..crate::state::block::known_threads()).filter(move |&index| {
-        let other = crate::state::block::thread_at(index);
+        let other = &mut *crate::state::block::thread_at(index);
         index != own && other.process == process && other.status == thread_status::LIVE
     })
 }

@@ -122,8 +122,8 @@ pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
         (SIGSEGV, [0x0f, 0x01, 0xf9, ..]) => (Instruction::Rdtscp, 3),
         (SIGSEGV, [0x0f, 0xa2, ..]) => (Instruction::Cpuid, 2),
         (SIGILL, [0x0f, 0x0b, ..]) => match sites::find(context.rip) {
-            Some(site) if site_kind::is_spin(site.kind) && site.is_stopped() => {
-                spins::pass_by_trap(site, context);
+            Some(mut site) if site_kind::is_spin(site.kind) && site.is_stopped() => {
+                spins::pass_by_trap(&mut site, context);
                 if process().replays() {
                     preemption_point::arm_if_next();
                 }

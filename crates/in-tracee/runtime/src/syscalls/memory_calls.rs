@@ -501,7 +501,7 @@ pub fn pkey_mprotect(registers: &Registers, number: u64, args: &[u64; 6], model:
 /// brk(2): the break is the runtime's own, so that it can be where it was when
 /// recording, whatever the kernel would choose.
 pub fn brk(registers: &Registers, args: &[u64; 6]) -> Done {
-    let space = space();
+    let space = &mut *space();
     let wanted = args[0];
     if wanted >= space.break_start && wanted != space.break_now {
         let old_end = pages(space.break_now);
@@ -629,6 +629,6 @@ fn drops_content(advice: u32) -> bool {
 // --- shared writable memory ---
 
 pub fn is_shared(start: u64, bytes: u64) -> bool {
-    let space = space();
+    let space = &mut *space();
     space.shared[..space.shared_count].iter().any(|range| range.start < start + bytes && start < range.end)
 }

@@ -13,7 +13,7 @@ use crate::state::signal_numbers::SIGSEGV;
 /// it (general protection). The registers are as before it.
 #[cold]
 pub fn protection_fault(registers: &Registers) -> ! {
-    let thread = thread();
+    let thread = &mut *thread();
     (thread.fault_registers, thread.fault_signal) = (*registers, SIGSEGV);
     note_protection_fault();
     notices::fault_is_at_hand()
@@ -34,7 +34,7 @@ pub fn protection_fault_of_trap(context: &mut RealFrame) {
 fn note_protection_fault() {
     const PROTECTION_FAULT: u64 = 13;
     const SI_KERNEL: u64 = 0x80;
-    let thread = thread();
+    let thread = &mut *thread();
     thread.fault_info = [0; 16];
     (thread.fault_info[0], thread.fault_info[1]) = (u64::from(SIGSEGV), SI_KERNEL);
     thread.signals.last_fault = [0, PROTECTION_FAULT, thread.signals.last_fault[2]];

@@ -94,7 +94,7 @@ fn shared_segment(id: u64) -> Option<(u64, u64)> {
 
 /// shmdt(2).
 pub fn shmdt(registers: &Registers, args: &[u64; 6]) -> Done {
-    let space = space();
+    let space = &mut *space();
     let range = space.shared[..space.shared_count].iter().find(|range| range.start == args[0]).copied();
     if process().replays() {
         if recorded_result(registers) == 0

@@ -353,7 +353,7 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
     const PR_GET_TID_ADDRESS: u64 = 40;
     const PR_GET_NO_NEW_PRIVS: u64 = 39;
     const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
-    let process_block = process();
+    let process_block = &mut *process();
     match args[0] & 0xffff_ffff {
         // Recording later images needs ptrace: the program's wish is only noted.
         PR_SET_DUMPABLE if args[1] <= 1 => {

@@ -142,7 +142,7 @@ pub fn stop_after_trap(mut registers: Registers) -> ! {
 
 /// How often threads came to such places since the last event; `None` where nobody counts.
 fn count() -> Option<u64> {
-    let process = process();
+    let process = &mut *process();
     if process.log.broken != 0 || process.is_branch() {
         return None;
     }
@@ -161,7 +161,7 @@ fn may_give(passes: u64) -> bool {
 
 /// Logs where the thread stops, and releases the token if it `gives` it.
 fn stop([address, passes]: [u64; 2], gives: bool, registers: &Registers) {
-    let thread = thread();
+    let thread = &mut *thread();
     thread.standing = signal_state::Standing::Preemption;
     thread.registers_at = &raw const *registers as u64;
     if gives {
@@ -235,7 +235,7 @@ fn follow(address: u64, passes: u64, registers: &Registers) -> bool {
     }
     log.consume(word);
     log.events += 1;
-    let thread = thread();
+    let thread = &mut *thread();
     thread.user_registers = &raw const *registers as u64;
     thread.standing = signal_state::Standing::Preemption;
     thread.registers_at = thread.user_registers;

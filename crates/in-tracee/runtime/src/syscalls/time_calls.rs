@@ -20,7 +20,7 @@ use crate::state::in_lab;
 /// other thread or shortage of space stands in the way. `None`: not begun.
 #[inline]
 pub fn record_short(registers: &mut Registers) -> Option<Leave> {
-    let (number, args, process) = (registers.rax as u32, registers.args(), process());
+    let (number, args, process) = (registers.rax as u32, registers.args(), &mut *process());
     if thread().pending != 0
         || foreign_writes::are_new()
         || process.shares_token && (token::is_wanted() || chaos::is_on())

@@ -16,6 +16,7 @@ use events::Tag;
 use linux_abi::{errno, general as nr};
 use syscall_model::Arg;
 
+use crate::ground::owned::Held;
 use crate::ground::registers::Registers;
 use crate::ground::vector_state::vector_state;
 use crate::ground::{kernel, memory};
@@ -59,21 +60,21 @@ pub fn ptrace(registers: &mut Registers, number: u64, args: &[u64; 6], model: &'
         return call_event::replayed(registers);
     }
     let [what, pid, address, data, ..] = *args;
-    let Some(other) = find(pid as i32) else {
+    let Some(mut other) = find(pid as i32) else {
         return tracing_outside::perform(registers, number, args, model);
     };
     let mut written = [(0, 0); 2];
     let result = match what {
-        request::ATTACH => attach(other),
-        _ if !is_ours(other) => Err(errno::ESRCH),
-        request::DETACH | request::CONT => go_on(other, what == request::DETACH, data),
-        request::KILL => kill(other),
+        request::ATTACH => attach(&mut other),
+        _ if !is_ours(&other) => Err(errno::ESRCH),
+        request::DETACH | request::CONT => go_on(&mut other, what == request::DETACH, data),
+        request::KILL => kill(&mut other),
         request::PEEKTEXT | request::PEEKDATA => peek(address, data).map(|range| written[0] = range),
         request::GETREGS => {
-            let words = words_of(other);
+            let words = words_of(&other);
             give(data, words.as_ptr() as u64, size_of_val(&words) as u64).map(|range| written[0] = range)
         }
-        request::GETREGSET => set_of_registers(other, address, data).map(|ranges| written = ranges),
+        request::GETREGSET => set_of_registers(&other, address, data).map(|ranges| written = ranges),
         _ => Err(errno::EIO),
     };
     let result = result.map_or_else(|error| -i64::from(error), |()| 0);
@@ -86,10 +87,10 @@ pub fn ptrace(registers: &mut Registers, number: u64, args: &[u64; 6], model: &'
 }
 
 /// A thread of the memory at hand, of another process of the lane.
-fn find(tid: i32) -> Option<&'static mut Thread> {
-    let own = process() as *const _ as u64;
+fn find(tid: i32) -> Option<Held<Thread>> {
+    let own = &raw const *process() as u64;
     let index = (0..known_threads()).find(|&index| {
-        let other = thread_at(index);
+        let other = &mut *thread_at(index);
         other.status == thread_status::LIVE && other.tid == tid && other.process != own
     })?;
     (process().in_group && tid != 0).then(|| thread_at(index))
@@ -223,10 +224,10 @@ pub fn wait(number: u64, args: &[u64; 6]) -> Option<i64> {
     let pid = args[0] as i32;
     let is_meant = |other: &Thread| is_ours(other) && (pid == -1 || other.tid == pid);
     let index = (0..known_threads()).find(|&index| {
-        let other = thread_at(index);
+        let other = &mut *thread_at(index);
         is_meant(other) && other.traced.unreported
     })?;
-    let other = thread_at(index);
+    let other = &mut *thread_at(index);
     other.traced.unreported = false;
     let [_, status, _, usage, ..] = *args;
     let written =

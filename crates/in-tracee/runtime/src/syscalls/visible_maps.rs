@@ -67,7 +67,8 @@ pub fn perform(number: u64, args: &[u64; 6]) -> Option<i64> {
         nr::__NR_lseek => (false, false),
         _ => return None,
     };
-    let list = process().lists_of_maps.list.iter_mut().find(|list| list.fd == fd as u32 + 1)?;
+    let process = &mut *process();
+    let list = process.lists_of_maps.list.iter_mut().find(|list| list.fd == fd as u32 + 1)?;
     if number as u32 == nr::__NR_lseek {
         return Some(list.seek(args[1], args[2]));
     }

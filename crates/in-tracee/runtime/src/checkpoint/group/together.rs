@@ -274,7 +274,7 @@ fn plan_reachable(slot: &'static Checkpoint, way: Way) -> Result<Planned, i64> {
 fn arrive(planned: Planned, way: Way) -> Arrived {
     let (slot, own_token) = (planned.slot(), process().token);
     let arrived = planned.go(way, &mut || {
-        let process = process();
+        let process = &mut *process();
         process.token = own_token;
         process.has_ticket = false;
         if way == Way::Replay && process.ticket == slot.tickets.load(Ordering::Relaxed) {

@@ -16,12 +16,12 @@ use crate::state::block::{thread, thread_status};
 /// Makes the keeper that was not made when the checkpoint was taken. Where that fails, the
 /// checkpoint is lost: see [`crate::checkpoint::take::checkpoint::loss`].
 fn make_postponed(slot: &'static Checkpoint) {
-    let Some(increment) = area().increments.increment_of(slot).map(saved_pages::of) else { return };
+    let Some(mut increment) = area().increments.increment_of(slot).map(saved_pages::of) else { return };
     let is_agent = thread().status == thread_status::AGENT;
     if !is_agent {
         signals::set_real_mask(!0);
     }
-    let keeper = keeper::make(slot, increment);
+    let keeper = keeper::make(slot, &mut increment);
     if !is_agent {
         signals::set_real_mask(thread().signals.mask);
     }
@@ -41,7 +41,7 @@ pub fn wait_until_ready(slot: &'static Checkpoint) {
 /// The lists of what was there then are made.
 pub fn have_lists(slot: &'static Checkpoint) {
     match area().increments.increment_of(slot) {
-        Some(index) if slots::is_postponed(slot) => postponed::list(saved_pages::of(index)),
+        Some(index) if slots::is_postponed(slot) => postponed::list(&mut saved_pages::of(index)),
         _ => wait_until_ready(slot),
     }
 }

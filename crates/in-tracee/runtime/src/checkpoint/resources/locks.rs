@@ -30,7 +30,8 @@ const F_SETLK: u64 = 6;
 const F_OFD_SETLK: u64 = 37;
 
 fn known() -> impl Iterator<Item = u32> {
-    area().locks.all.iter().filter(|&&fd| fd != 0).map(|fd| fd - 1)
+    let area = area();
+    (0..area.locks.all.len()).map(move |index| area.locks.all[index]).filter(|&fd| fd != 0).map(|fd| fd - 1)
 }
 
 /// True if files may be locked.

@@ -172,7 +172,7 @@ pub fn keep_shared(slot: &Checkpoint) -> bool {
         return true;
     }
     let is_of_several = slot.together.load(Ordering::Relaxed) != 0;
-    let space = space();
+    let space = &mut *space();
     let shared = &space.shared[..space.shared_count];
     let list = &mut area().lists.then;
     for mapping in &mut list.all[..list.count] {
@@ -290,7 +290,8 @@ pub fn find_files(from: &Then) -> Result<(), i64> {
 pub fn open_file(mapping: &Mapping, then: &Then) -> Result<i32, i64> {
     let path = &mut area().lists.path;
     let wanted = (mapping.device, mapping.inode);
-    let found = match then.increment().and_then(|increment| increment.names.find(wanted)) {
+    let increment = then.increment();
+    let found = match increment.as_ref().and_then(|increment| increment.names.find(wanted)) {
         Some(name) if name.len() < PATH_BYTES => {
             path[..name.len()].copy_from_slice(name);
             path[name.len()] = 0;

@@ -100,9 +100,9 @@ pub fn list(increment: &mut Increment) {
 
 /// True if another thread is in a call that closes, which it has begun before the checkpoint.
 fn one_is_closing() -> bool {
-    let (own, process) = (thread().index, process() as *const _ as u64);
+    let (own, process) = (thread().index, &raw const *process() as u64);
     (0..known_threads()).filter(|&index| index != own).any(|index| {
-        let other = thread_at(index);
+        let other = &mut *thread_at(index);
         let is_in_call = other.process == process
             && other.status == thread_status::LIVE
             && other.standing == Standing::Call

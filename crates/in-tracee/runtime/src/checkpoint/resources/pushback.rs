@@ -15,6 +15,7 @@ pub use crate::checkpoint::kept_resources::Channel;
 use crate::checkpoint::kept_resources::{Descriptor, Interest, Pushback, Pushed};
 use crate::ground::kernel::{self, CLOSE_RANGE_CLOEXEC, error};
 use crate::ground::memory;
+use crate::ground::owned::Held;
 use crate::log::effects;
 use crate::state::block::process;
 use crate::state::call_state::Before;
@@ -58,8 +59,8 @@ impl Pushed {
     }
 }
 
-fn pushback() -> &'static mut Pushback {
-    &mut area().pushback
+fn pushback() -> Held<Pushback> {
+    area().part(|area| &mut area.pushback)
 }
 
 /// True if there is anything to give back.
@@ -78,8 +79,9 @@ pub fn hide(now: &Descriptor) -> bool {
     if pushback().all.iter().any(hidden) {
         return true;
     }
+    let mut pushback = pushback();
     let found =
-        pushback().all.iter_mut().find(|pushed| pushed.kind == ACCEPTED && pushed.left == u64::from(now.fd));
+        pushback.all.iter_mut().find(|pushed| pushed.kind == ACCEPTED && pushed.left == u64::from(now.fd));
     let Some(pushed) = found else { return false };
     let hidden = kernel::call(
         nr::__NR_fcntl,
@@ -95,14 +97,14 @@ pub fn hide(now: &Descriptor) -> bool {
 }
 
 /// The pieces that may be left.
-fn pieces() -> &'static mut [Pushed] {
-    let pushback = pushback();
-    &mut pushback.all[pushback.first..pushback.count]
+fn pieces() -> Held<[Pushed]> {
+    pushback().part(|pushback| &mut pushback.all[pushback.first..pushback.count])
 }
 
-fn data_of(fd: u64) -> Option<&'static mut Pushed> {
+fn data_of(fd: u64) -> Option<Held<Pushed>> {
     let channel = Channel::of(fd & 0xffff_ffff);
-    pieces().iter_mut().find(|pushed| pushed.is_input_of(channel))
+    let index = pieces().iter().position(|pushed| pushed.is_input_of(channel))?;
+    Some(pieces().part(|pieces| &mut pieces[index]))
 }
 
 /// True if something that was read of it comes again.
@@ -110,9 +112,11 @@ pub fn has_input_of(fd: u32) -> bool {
     data_of(u64::from(fd)).is_some()
 }
 
-fn accepted_of(listener: u64) -> Option<&'static mut Pushed> {
+fn accepted_of(listener: u64) -> Option<Held<Pushed>> {
     let channel = Channel::of(listener & 0xffff_ffff);
-    pieces().iter_mut().find(|pushed| pushed.kind == ACCEPTED && pushed.channel == channel)
+    let is_it = |pushed: &Pushed| pushed.kind == ACCEPTED && pushed.channel == channel;
+    let index = pieces().iter().position(is_it)?;
+    Some(pieces().part(|pieces| &mut pieces[index]))
 }
 
 fn is_ready(fd: u64) -> bool {
@@ -164,7 +168,7 @@ pub fn serve(number: u64, args: &[u64; 6]) -> Option<i64> {
         }
         nr::__NR_ioctl => {
             const FIONREAD: u64 = 0x541b;
-            let &mut Pushed { kind, left, .. } = data_of(args[0])?;
+            let Pushed { kind, left, .. } = *data_of(args[0])?;
             if args[1] != FIONREAD {
                 return None;
             }
@@ -208,7 +212,7 @@ fn passing_of(number: u64, args: &[u64; 6]) -> Passing {
 
 /// The count is 0 once nothing is left.
 fn settle() {
-    let pushback = pushback();
+    let pushback = &mut *pushback();
     while pushback.first < pushback.count && pushback.all[pushback.first].kind == 0 {
         pushback.first += 1;
     }
@@ -218,7 +222,7 @@ fn settle() {
 }
 
 fn take(fd: u64, buffers: &[(u64, u64)], peeks: bool) -> Option<i64> {
-    let pushed = data_of(fd)?;
+    let mut pushed = data_of(fd)?;
     if pushed.kind == ENDED {
         return Some(0);
     }
@@ -236,7 +240,7 @@ fn take(fd: u64, buffers: &[(u64, u64)], peeks: bool) -> Option<i64> {
         total += part;
     }
     if !peeks {
-        used(pushed, total, is_stream(fd));
+        used(&mut pushed, total, is_stream(fd));
     }
     Some(total as i64)
 }
@@ -276,7 +280,7 @@ fn take_vectors(fd: u64, vectors: u64, count: u64, peeks: bool) -> Option<i64> {
 }
 
 fn accept(args: &[u64; 6], has_flags: bool) -> Option<i64> {
-    let pushed = accepted_of(args[0])?;
+    let mut pushed = accepted_of(args[0])?;
     let flags = if has_flags { args[3] } else { 0 };
     let (hidden, was) = (pushed.at, pushed.left);
     let new = kernel::call(nr::__NR_fcntl, [hidden, u64::from(nr::F_DUPFD), 0, 0, 0, 0]);

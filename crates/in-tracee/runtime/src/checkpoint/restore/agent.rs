@@ -22,7 +22,7 @@ use crate::state::block::{
 /// Makes the agent. Without one the process takes no part.
 pub fn begin() {
     let Some(index) = find_free_thread() else { return };
-    let block = prepare_block(index, index_of_process(process()));
+    let block = &mut *prepare_block(index, index_of_process(&process()));
     block.status = thread_status::AGENT;
     block.start = run as *const () as u64;
     block.stack_top = area().stack.as_ptr() as u64 + area().stack.len() as u64;

@@ -11,6 +11,7 @@ use crate::checkpoint::restore::snapshot_view::Then;
 use crate::checkpoint::take::increments::tracking;
 use crate::checkpoint::take::saved_pages::Found;
 use crate::checkpoint::take::{slots, store};
+use crate::ground::owned::Held;
 use crate::ground::{kernel, memory};
 use crate::log::borrowed;
 use crate::state::own_descriptors::open_high;
@@ -261,7 +262,8 @@ impl Candidates {
 
     /// False if there is no room.
     fn add(&mut self, range: Range) -> bool {
-        if let Some(last) = self.count.checked_sub(1).map(|last| &mut self.places()[last])
+        let mut places = self.places();
+        if let Some(last) = self.count.checked_sub(1).map(|last| &mut places[last])
             && last.end == range.start
         {
             last.end = range.end;
@@ -274,23 +276,23 @@ impl Candidates {
             self.many = true;
             self.places()[..FEW_MAX].copy_from_slice(&area().candidates);
         }
-        let (count, places) = (self.count, self.places());
+        let (count, mut places) = (self.count, self.places());
         let Some(place) = places.get_mut(count) else { return false };
         *place = range;
         self.count += 1;
         true
     }
 
-    fn places(&self) -> &'static mut [Range] {
+    fn places(&self) -> Held<[Range]> {
         if !self.many {
-            return &mut area().candidates;
+            return area().part(|area| &mut area.candidates[..]);
         }
         // SAFETY: mapped, as there are many; the agent uses it alone.
-        unsafe { &mut *(CANDIDATES_START as *mut [Range; CANDIDATES_MAX]) }
+        unsafe { Held::of(CANDIDATES_START as *mut [Range; CANDIDATES_MAX]) }.part(|all| &mut all[..])
     }
 
-    fn all(&self) -> Option<&'static [Range]> {
-        (self.count != usize::MAX).then(|| &self.places()[..self.count])
+    fn all(&self) -> Option<Held<[Range]>> {
+        (self.count != usize::MAX).then(|| self.places().part(|places| &mut places[..self.count]))
     }
 
     fn end(&self) {

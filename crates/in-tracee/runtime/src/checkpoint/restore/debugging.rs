@@ -97,7 +97,7 @@ pub fn note_preemption() {
 
 /// Does what was ordered; the thread then stands where it stood, or somewhere else.
 pub fn obey_debugger() -> ! {
-    let thread = thread();
+    let thread = &mut *thread();
     thread.standing = Standing::Fault;
     if state().command.verb != agent_verb::ORDER {
         obey_edit(thread);

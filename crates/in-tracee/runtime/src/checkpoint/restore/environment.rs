@@ -132,11 +132,11 @@ fn check(entries: &[Entry]) -> Result<(), u32> {
     let starts = &starts[..entries.len()];
     let is_in_use =
         |address: u64| starts.iter().any(|&start| (start + 1..start + JUMP_BYTES).contains(&address));
-    let own = process() as *const _ as u64;
+    let own = &raw const *process() as u64;
     let mut threads = (0..known_threads())
         .map(thread_at)
         .filter(|block| block.process == own && block.status == thread_status::LIVE);
-    if threads.any(|block| stands_in(block, &is_in_use)) { Err(unchanged::IN_USE) } else { Ok(()) }
+    if threads.any(|block| stands_in(&block, &is_in_use)) { Err(unchanged::IN_USE) } else { Ok(()) }
 }
 
 /// True if the thread goes on at such an address, or does so once its handlers have returned.

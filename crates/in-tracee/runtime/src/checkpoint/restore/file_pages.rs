@@ -26,6 +26,7 @@ use crate::checkpoint::take::{slots, store};
 use crate::ground::kernel::{self, error};
 use crate::ground::maps::{self, protection};
 use crate::ground::memory;
+use crate::ground::owned::Held;
 use crate::state::block::process;
 use crate::state::report;
 
@@ -59,9 +60,9 @@ struct Table {
 
 const _: () = assert!(size_of::<Table>() as u64 <= FILE_PAGES_TABLE_BYTES);
 
-fn table() -> &'static mut Table {
+fn table() -> Held<Table> {
     // SAFETY: mapped as long as `owner` says so; the token's holder uses it alone.
-    unsafe { &mut *(FILE_PAGES_TABLE_START as *mut Table) }
+    unsafe { Held::of(FILE_PAGES_TABLE_START as *mut Table) }
 }
 
 fn copy_of(index: usize) -> u64 {
@@ -114,7 +115,7 @@ fn keep_page((device, inode, page): (u64, u64, u64), address: u64, id: u32) {
     if !memory::copy(copy_of(index), address, PAGE_BYTES) {
         kernel::call(nr::__NR_madvise, [copy_of(index), PAGE_BYTES, 4, 0, 0, 0]);
     }
-    let table = table();
+    let table = &mut *table();
     table.kept[index] = Kept { device, inode, page, id, next: table.chains[chain] };
     table.chains[chain] = index as u32 + 1;
 }

@@ -14,9 +14,10 @@ use lane_protocol::checkpoint_state;
 use crate::checkpoint::area::area;
 use crate::checkpoint::kept_memory::{SEATS, Seat};
 use crate::checkpoint::take::quiesce;
+use crate::checkpoint::take::slots;
 use crate::ground::kernel;
 use crate::signals;
-use crate::state::block::{THREAD_ALIVE, THREAD_STACK_TOP, THREAD_START, Thread, lane, process, thread};
+use crate::state::block::{THREAD_ALIVE, THREAD_STACK_TOP, THREAD_START, Thread, process, thread};
 
 /// Those of them that may have ended without being in a checkpoint: only a replay needs them.
 const ENDED_MAX: usize = SEATS / 2;
@@ -87,9 +88,15 @@ unsafe extern "C" {
     fn rv_sit_down(seat: *const Seat, word: u64) -> !;
 }
 
+/// All seats: atomics.
+fn seats() -> &'static [Seat] {
+    // SAFETY: they are atomics.
+    unsafe { &area().shared().seats }
+}
+
 fn claim(ended_at: u64) -> Option<&'static Seat> {
     let tid = thread().tid;
-    let seat = area().seats.iter().find(|seat| {
+    let seat = seats().iter().find(|seat| {
         let claimed = seat.state.compare_exchange(FREE, CLAIMED, Ordering::AcqRel, Ordering::Relaxed);
         claimed.is_ok()
     })?;
@@ -118,7 +125,7 @@ pub fn sit_down_at_end(ended_at: u64) {
         return;
     }
     let mut taken =
-        lane().checkpoints.iter().filter(|at| at.state.load(Ordering::Relaxed) == checkpoint_state::TAKEN);
+        slots::all().iter().filter(|at| at.state.load(Ordering::Relaxed) == checkpoint_state::TAKEN);
     let born_at = thread().born_at;
     let is_kept = if taken.clone().any(|at| at.position.load(Ordering::Relaxed) > born_at) {
         // No way back there without it. Those that live are to find seats, too.
@@ -133,8 +140,7 @@ pub fn sit_down_at_end(ended_at: u64) {
 
 /// The seat of the kernel's thread with this id, once it sits.
 fn find(tid: i32) -> Option<&'static Seat> {
-    area()
-        .seats
+    seats()
         .iter()
         .find(|seat| seat.state.load(Ordering::Acquire) == PARKED && seat.tid.load(Ordering::Relaxed) == tid)
 }

@@ -86,7 +86,7 @@ fn threads_are_there(from: &Then) -> bool {
         if index >= known {
             return false;
         }
-        let block = thread_at(index);
+        let block = &mut *thread_at(index);
         let mut ids = [0i32; 2];
         for (slot, place) in ids.iter_mut().zip([&raw const block.tid as u64, &raw const block.status as u64])
         {
@@ -96,7 +96,7 @@ fn threads_are_there(from: &Then) -> bool {
         }
         let [tid, status] = ids;
         let runs = |index: usize| {
-            let now = thread_at(index);
+            let now = &mut *thread_at(index);
             now.status == thread_status::LIVE && now.tid == tid
         };
         status as u32 != thread_status::LIVE || parked_threads::has(tid) || (0..known).any(runs)
@@ -212,16 +212,16 @@ impl Arrived {
     /// The caller has released the token.
     pub fn set_off(self) {
         if let Some(first) = self.first {
-            take_up(thread_at(first));
+            take_up(&thread_at(first));
         }
     }
 }
 
 /// What the kernel holds of the threads of now, and will not of those of then.
 fn leave_present() {
-    let own = process() as *const _ as u64;
+    let own = &raw const *process() as u64;
     for index in 0..known_threads() {
-        let other = thread_at(index);
+        let other = &mut *thread_at(index);
         if other.process == own && other.status == thread_status::LIVE {
             other.signals.send_again_to(process().pid, other.tid);
             preemption_timer::delete_of(other);
@@ -242,7 +242,7 @@ fn arrive(slot: &Checkpoint, undo: Option<i64>, limit: &[u64; 2]) -> Arrived {
     unforked::permit(false);
     let from = Then::of(slot);
     from.fetch_pending();
-    let process = process();
+    let process = &mut *process();
     // Who was about to acquire the token then begins to do so again.
     process.taking.store(0, Ordering::SeqCst);
     let position = slot.position.load(Ordering::Relaxed);
@@ -253,9 +253,9 @@ fn arrive(slot: &Checkpoint, undo: Option<i64>, limit: &[u64; 2]) -> Arrived {
     descriptor_classes::forget_classes();
     let own = process as *const _ as u64;
     let agent = thread().index;
-    for block in (0..known_threads()).filter(|&index| index != agent).map(thread_at) {
+    for mut block in (0..known_threads()).filter(|&index| index != agent).map(thread_at) {
         if block.process == own {
-            stand_again(block, way);
+            stand_again(&mut block, way);
         }
     }
     area().asker = 0;
@@ -281,7 +281,7 @@ fn arrive(slot: &Checkpoint, undo: Option<i64>, limit: &[u64; 2]) -> Arrived {
     area().arrived.store(0, Ordering::SeqCst);
     let mut others = 0;
     for index in (0..known_threads()).filter(|&index| Some(index) != first) {
-        let block = thread_at(index);
+        let block = &mut *thread_at(index);
         if block.process == own && index != agent && block.status == thread_status::LIVE {
             take_up(block);
             others += 1;
@@ -336,10 +336,10 @@ fn begin_branch(slot: &Checkpoint, from: &Then, undo: i64, position: u64) {
 
 /// Nothing was logged since, so that nobody is named: any thread finds that out.
 fn run_anybody() {
-    let process = process();
+    let process = &mut *process();
     let own = process as *const _ as u64;
     let is_there = |index: usize| {
-        let block = thread_at(index);
+        let block = &mut *thread_at(index);
         block.process == own && block.status == thread_status::LIVE
     };
     let named = process.running_thread.load(Ordering::SeqCst) as usize;
@@ -384,7 +384,7 @@ pub fn enter_present() {
     if ask_supervisor(request::PRESENT, [0; 4]).is_err() {
         report::stand(report_kind::FAILED, 0, "the supervisor does not take up the log again");
     }
-    let process = process();
+    let process = &mut *process();
     process.log.record_again();
     process.has_ticket = false;
     lane().has_ticket.store(0, Ordering::SeqCst);
@@ -402,7 +402,7 @@ pub fn enter_present() {
     }
     lane().goes_again.store(0, Ordering::SeqCst);
     for index in 0..known_threads() {
-        let other = thread_at(index);
+        let other = &mut *thread_at(index);
         if index != thread().index && other.status == thread_status::LIVE {
             other.token_wake.fetch_add(1, Ordering::SeqCst);
             kernel::futex_wake(&other.token_wake);

@@ -9,6 +9,7 @@ use crate::checkpoint::area::area;
 use crate::checkpoint::kept_memory::Increment;
 use crate::checkpoint::restore::fetching;
 use crate::checkpoint::take::saved_pages::Found;
+use crate::ground::owned::Held;
 use crate::ground::{kernel, memory};
 use crate::state::block::process;
 use crate::state::signal_state;
@@ -40,7 +41,7 @@ impl Then {
     }
 
     /// Its own increment, if it is not a base by itself.
-    pub fn increment(&self) -> Option<&'static mut Increment> {
+    pub fn increment(&self) -> Option<Held<Increment>> {
         self.increment.map(crate::checkpoint::take::saved_pages::of)
     }
 

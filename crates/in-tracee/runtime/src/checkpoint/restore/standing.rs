@@ -29,7 +29,7 @@ pub fn begin_thread() {
     if !crate::state::live::is_on() {
         return;
     }
-    let own = thread();
+    let own = &mut *thread();
     signals::set_real_mask(!0);
     clocks::take_over_traps();
     kernel::set_fs_base(own.fs_base);

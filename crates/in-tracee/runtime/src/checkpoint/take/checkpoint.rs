@@ -133,17 +133,17 @@ fn make_shadow(slot: &'static Checkpoint) -> i64 {
 
 /// The memory is saved: keeps the descriptors, too. The id of the process that does, 0 if it is
 /// not made yet, or an errno.
-fn keep_increment(slot: &'static Checkpoint, taken: increments::Taken) -> i64 {
+fn keep_increment(slot: &'static Checkpoint, mut taken: increments::Taken) -> i64 {
     taken.increment.table.copy_locks(&area().tables.then);
     taken.increment.pending.copy(&area().pending);
-    if postponed::note(taken.increment) {
+    if postponed::note(&mut taken.increment) {
         taken.increment.offsets.fill((0, 0));
         taken.keep(slot);
         return 0;
     }
     crate::checkpoint::resources::first_use::note_offsets();
     taken.increment.offsets = area().offsets;
-    let keeper = keeper::make(slot, taken.increment);
+    let keeper = keeper::make(slot, &mut taken.increment);
     if kernel::failed(keeper) {
         taken.drop();
     } else {
@@ -158,7 +158,7 @@ fn be_shadow(slot: &'static Checkpoint) -> ! {
     let parent = process().pid;
     let image = lane().image.load(Ordering::Acquire);
     hide();
-    let area = area();
+    let area = &mut *area();
     tables::keep_files(&mut area.tables.then, &area.offsets, None);
     let complete = mappings::list_then() && mappings::keep_shared(slot);
     mappings::open_then();
@@ -188,7 +188,7 @@ fn be_shadow(slot: &'static Checkpoint) -> ! {
 /// The process is gone. If it was killed, the supervisor may save what there is of its log, which
 /// begins at this checkpoint: it says so by the lane's word, and ends the lane when it has.
 fn serve_killed(slot: &'static Checkpoint, own: i32, image: u32) {
-    let lane = lane();
+    let lane = &mut *lane();
     let may_be_saved = || {
         session().on_crash == crash_policy::SAVE
             && lane.image.load(Ordering::Acquire) == image

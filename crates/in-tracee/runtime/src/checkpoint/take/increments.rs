@@ -30,6 +30,7 @@ use crate::checkpoint::resources::{mappings, postponed};
 use crate::checkpoint::take::saved_pages::{Found, PAGE_BYTES, of};
 use crate::checkpoint::take::slots;
 use crate::ground::kernel;
+use crate::ground::owned::Held;
 use crate::state::block::{lane, session};
 use runtime_logic::range_set::Range;
 
@@ -75,12 +76,12 @@ fn number(slot: &Checkpoint) -> usize {
 }
 
 impl Increments {
-    fn saved(&self, index: usize) -> &'static mut [Saved] {
-        &mut of(index).saved[..self.known[index].saved]
+    fn saved(&self, index: usize) -> Held<[Saved]> {
+        of(index).part(|increment| &mut increment.saved[..self.known[index].saved])
     }
 
-    fn cleared(&self, index: usize) -> &'static [Range] {
-        &of(index).cleared[..self.known[index].cleared]
+    fn cleared(&self, index: usize) -> Held<[Range]> {
+        of(index).part(|increment| &mut increment.cleared[..self.known[index].cleared])
     }
 
     /// The increment of a checkpoint.
@@ -103,7 +104,7 @@ impl Increments {
             if let Ok(place) = saved.binary_search_by_key(&page, |one| one.page) {
                 return Found::Saved(saved[place].copy);
             }
-            if contains(self.cleared(index), page) {
+            if contains(&self.cleared(index), page) {
                 return Found::Cleared;
             }
             at = usize::from(self.known[index].before).checked_sub(1);
@@ -149,10 +150,10 @@ impl Increments {
         let mut at = self.newest;
         while at != stop {
             let Some(index) = usize::from(at).checked_sub(1) else { return false };
-            for one in self.saved(index) {
+            for one in self.saved(index).iter_mut() {
                 each(one.page, one.page + PAGE_BYTES);
             }
-            for range in self.cleared(index) {
+            for range in self.cleared(index).iter() {
                 each(range.start, range.end);
             }
             at = self.known[index].before;
@@ -170,7 +171,7 @@ fn contains(ranges: &[Range], page: u64) -> bool {
 
 /// An increment that belongs to no checkpoint yet.
 pub struct Taken {
-    pub increment: &'static mut Increment,
+    pub increment: Held<Increment>,
     index: usize,
 }
 

@@ -37,9 +37,9 @@ const LEAVING_NS: u64 = 1_000_000_000;
 
 /// Threads of the program that run, but for the calling one.
 fn others() -> impl Iterator<Item = usize> {
-    let (own, process) = (thread().index, process() as *const _ as u64);
+    let (own, process) = (thread().index, &raw const *process() as u64);
     (0..known_threads()).filter(move |&index| {
-        let other = thread_at(index);
+        let other = &mut *thread_at(index);
         index != own && other.process == process && other.status == thread_status::LIVE
     })
 }
@@ -91,7 +91,7 @@ pub fn wait_a_moment(looks: &mut u32) {
 /// Threads that have ended, and whose kernel thread has not left its stack yet.
 fn those_leaving() -> impl Iterator<Item = usize> {
     (0..known_threads()).filter(|&index| {
-        let other = thread_at(index);
+        let other = &mut *thread_at(index);
         other.status == thread_status::ENDED && other.alive.load(Ordering::Acquire) != 0
     })
 }
@@ -121,7 +121,7 @@ fn is_delayed(tid: i32) -> bool {
 /// The agent, which holds the token, brings all threads to a stand; it holds the token
 /// again when this returns. An errno if one does not come.
 pub fn park_all() -> Result<(), i64> {
-    let area = area();
+    let area = &mut *area();
     area.verdict.store(verdict::NONE, Ordering::SeqCst);
     area.parked.store(0, Ordering::SeqCst);
     for index in 0..known_threads() {
@@ -170,7 +170,7 @@ fn wait_for_parked() -> Result<(), i64> {
 
 /// All parked threads go on as if nothing had been.
 pub fn let_go_on() {
-    let area = area();
+    let area = &mut *area();
     area.parking.store(0, Ordering::SeqCst);
     area.verdict.store(verdict::GO_ON, Ordering::SeqCst);
     kernel::futex_wake(&area.verdict);
@@ -184,7 +184,7 @@ pub fn let_go_on() {
 /// No parked thread takes signals any more: whose handlers they come to is about to
 /// change. They go on so.
 pub fn block_all() {
-    let area = area();
+    let area = &mut *area();
     area.arrived.store(0, Ordering::SeqCst);
     area.verdict.store(verdict::BLOCK, Ordering::SeqCst);
     kernel::futex_wake(&area.verdict);
@@ -203,7 +203,7 @@ pub fn block_all() {
 pub fn sit_down_all() {
     let wanted = others().count();
     let before = parked_threads::count();
-    let area = area();
+    let area = &mut *area();
     area.verdict.store(verdict::SIT_DOWN, Ordering::SeqCst);
     kernel::futex_wake(&area.verdict);
     let mut looks = 0;
@@ -243,7 +243,7 @@ fn park() {
     if thread().index as u32 == area().agent_index {
         return;
     }
-    let area = area();
+    let area = &mut *area();
     token::give();
     thread().parked = true;
     area.parked.fetch_add(1, Ordering::SeqCst);

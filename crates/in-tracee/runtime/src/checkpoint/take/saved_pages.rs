@@ -3,6 +3,7 @@
 use lane_protocol::{INCREMENT_BYTES, INCREMENTS_START};
 
 use crate::checkpoint::kept_memory::Increment;
+use crate::ground::owned::Held;
 
 /// Content of a page of then.
 pub enum Found {
@@ -15,10 +16,10 @@ pub enum Found {
 }
 
 /// The increment with this index.
-pub fn of(index: usize) -> &'static mut Increment {
+pub fn of(index: usize) -> Held<Increment> {
     // SAFETY: the callers name one that is mapped; the token's holder uses it alone, but
     // for its keeper, which uses its own fields.
-    unsafe { &mut *((INCREMENTS_START + index as u64 * INCREMENT_BYTES) as *mut Increment) }
+    unsafe { Held::of((INCREMENTS_START + index as u64 * INCREMENT_BYTES) as *mut Increment) }
 }
 
 pub const PAGE_BYTES: u64 = 4096;

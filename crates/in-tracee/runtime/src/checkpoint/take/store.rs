@@ -6,6 +6,7 @@ use linux_abi::general as nr;
 
 use crate::checkpoint::kept_memory::Store;
 use crate::ground::kernel;
+use crate::ground::owned::Held;
 
 const PAGE_BYTES: u64 = 4096;
 /// Pages that are mapped at a time.
@@ -27,9 +28,9 @@ pub fn map_unforked(start: u64, bytes: u64) -> bool {
     true
 }
 
-fn free_list() -> &'static mut [u32; PAGES_MAX as usize] {
+fn free_list() -> Held<[u32; PAGES_MAX as usize]> {
     // SAFETY: mapped before the first page is; the token's holder uses it alone.
-    unsafe { &mut *(STORE_FREE_START as *mut [u32; PAGES_MAX as usize]) }
+    unsafe { Held::of(STORE_FREE_START as *mut [u32; PAGES_MAX as usize]) }
 }
 
 impl Store {

@@ -73,7 +73,7 @@ fn write(segment: u64, shadow: i32) -> ! {
     if kernel::call(nr::__NR_getppid, [0; 6]) != i64::from(shadow) {
         kernel::exit_group(image_result::FAILED as i32);
     }
-    let process = process();
+    let process = &mut *process();
     lanes::map_lane(0, segment, process.control_fd);
     process.segment = segment;
     process.pid = kernel::call(nr::__NR_getpid, [0; 6]) as i32;
@@ -117,7 +117,7 @@ fn write_image() -> u32 {
     let (place, bytes) = process().actions().as_memory();
     log.whole_blob(0, bytes, Tag::Actions, place);
     for index in threads() {
-        log_thread(thread_at(index));
+        log_thread(&thread_at(index));
     }
     log.end();
     trampolines::log_all();
@@ -126,9 +126,9 @@ fn write_image() -> u32 {
 
 /// The program's threads.
 fn threads() -> impl Iterator<Item = usize> {
-    let own = process() as *const _ as u64;
+    let own = &raw const *process() as u64;
     (0..known_threads()).filter(move |&index| {
-        let block = thread_at(index);
+        let block = &mut *thread_at(index);
         block.process == own && block.status == thread_status::LIVE
     })
 }
@@ -137,7 +137,7 @@ fn threads() -> impl Iterator<Item = usize> {
 /// threads stand in that, and what it may read and execute.
 fn show_own_code() {
     for index in threads() {
-        let block = thread_at(index);
+        let block = &mut *thread_at(index);
         block.fault_registers = registers_of(block);
     }
     let then = &area().lists.then;

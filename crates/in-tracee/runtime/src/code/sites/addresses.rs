@@ -38,7 +38,7 @@ pub fn original(rip: u64) -> u64 {
     if !trampolines::in_trampoline(rip) {
         return rip;
     }
-    let state = sites();
+    let state = &mut *sites();
     let is_near = |site: &&Site| {
         site.trampoline != 0 && (site.trampoline..site.trampoline + TRAMPOLINE_CODE_MAX).contains(&rip)
     };

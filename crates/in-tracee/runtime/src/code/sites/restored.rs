@@ -28,7 +28,7 @@ pub fn restore_for_good(address: u64) {
 }
 
 fn give_back_code(address: u64, for_a_while: bool) {
-    let state = sites();
+    let state = &mut *sites();
     for site in &mut state.table[..state.site_count] {
         let start = site.address - u64::from(site.before);
         // The call itself may lie behind the jump, and is not come to while that is there.
@@ -73,7 +73,7 @@ fn is_trapped(site: &Site) -> bool {
 
 /// The same for this address, where an instruction trapped and was performed.
 pub fn cover_again_at(address: u64) -> bool {
-    find(address).is_some_and(cover_again_stopped)
+    find(address).is_some_and(|mut site| cover_again_stopped(&mut site))
 }
 
 /// Replay: the same of an instruction that traps: true if a jump leads to it from now on.
@@ -113,7 +113,7 @@ const LATER_MAX: u32 = 10;
 /// A call trapped at full speed: puts a jump in where the program calls often. `is_free` says whether
 /// nothing else is planted in the code that a jump replaces or its trampoline has copies of.
 pub fn jump_when_dense(address: u64, is_free: &dyn Fn(&Range<u64>) -> bool) {
-    let Some((site, _)) = find_or_add(address, site_kind::SYSCALL) else { return };
+    let Some((mut site, _)) = find_or_add(address, site_kind::SYSCALL) else { return };
     site.hits = site.hits.wrapping_add(1);
     let may_jump = matches!(site.state, SiteState::Trapping | SiteState::Restored);
     if !may_jump || !site.hits.is_multiple_of(TRAPS_BEFORE_JUMP << sites().jumps_later) {
@@ -123,19 +123,20 @@ pub fn jump_when_dense(address: u64, is_free: &dyn Fn(&Range<u64>) -> bool) {
     let end = address + u64::from(recipe.site_bytes + recipe.after);
     if is_free(&(address - u64::from(recipe.before)..end)) {
         let is_there = site.state == SiteState::Restored;
-        sites().jumps_in |= if is_there { put_back(site) } else { cover(site, recipe, &write_code) };
+        sites().jumps_in |=
+            if is_there { put_back(&mut site) } else { cover(&mut site, recipe, &write_code) };
     }
 }
 
 /// A call came by a jump.
 pub fn note_jump_taken() {
-    let state = sites();
+    let state = &mut *sites();
     state.jumps_taken = state.jumps_taken.saturating_add(1);
 }
 
 /// The program is about to stand still, or to be stepped.
 pub fn lift_jumps() {
-    let state = sites();
+    let state = &mut *sites();
     if !core::mem::take(&mut state.jumps_in) {
         return;
     }

@@ -5,6 +5,7 @@
 
 use lane_protocol::site_kind;
 
+use crate::ground::owned::Held;
 use crate::state::block::space;
 use crate::state::patched_code::{SLOTS, Site, SiteState, Sites, TABLE};
 
@@ -19,8 +20,8 @@ impl Sites {
     pub const FEW_BYTES: usize = core::mem::offset_of!(Sites, table) + 16 * size_of::<Site>();
 }
 
-pub fn sites() -> &'static mut Sites {
-    &mut space().sites
+pub fn sites() -> Held<Sites> {
+    space().part(|space| &mut space.sites)
 }
 
 /// Place of the address in the hash table: its own, or a free one.
@@ -34,17 +35,17 @@ fn slot_of(address: u64) -> Option<usize> {
 }
 
 /// The site at this address, if it is known.
-pub fn find(address: u64) -> Option<&'static mut Site> {
+pub fn find(address: u64) -> Option<Held<Site>> {
     let state = sites();
     match state.places[slot_of(address)?] {
         0 => None,
-        place => Some(&mut state.table[usize::from(place) - 1]),
+        place => Some(state.part(|state| &mut state.table[usize::from(place) - 1])),
     }
 }
 
 /// The site at this address, made known if it was not; true: it was not.
-pub fn find_or_add(address: u64, kind: u8) -> Option<(&'static mut Site, bool)> {
-    let state = sites();
+pub fn find_or_add(address: u64, kind: u8) -> Option<(Held<Site>, bool)> {
+    let mut state = sites();
     let slot = slot_of(address)?;
     let is_new = state.places[slot] == 0;
     if is_new {
@@ -52,7 +53,8 @@ pub fn find_or_add(address: u64, kind: u8) -> Option<(&'static mut Site, bool)> 
         if state.site_count >= TABLE - kept {
             return None;
         }
-        state.table[state.site_count] = Site {
+        let place = state.site_count;
+        state.table[place] = Site {
             address,
             resume: 0,
             trampoline: 0,
@@ -70,5 +72,6 @@ pub fn find_or_add(address: u64, kind: u8) -> Option<(&'static mut Site, bool)> 
         state.site_count += 1;
         state.places[slot] = state.site_count as u16;
     }
-    Some((&mut state.table[usize::from(state.places[slot]) - 1], is_new))
+    let place = usize::from(state.places[slot]);
+    Some((state.part(|state| &mut state.table[place - 1]), is_new))
 }

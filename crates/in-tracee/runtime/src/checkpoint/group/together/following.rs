@@ -12,11 +12,11 @@ use crate::checkpoint::area::obstacle;
 use crate::checkpoint::group::undertaking::together;
 use crate::checkpoint::restore::rollback::plan;
 use crate::checkpoint::restore::ways::Way;
-use crate::checkpoint::take::slots::Group;
+use crate::checkpoint::take::slots::{self, Group};
 use crate::checkpoint::take::{checkpoint, quiesce};
 use crate::ground::kernel::{self, error};
 use crate::scheduler::token;
-use crate::state::block::{lane, process};
+use crate::state::block::process;
 use crate::state::report;
 
 /// The agent was called in. It has not got the token, but for the time in which threads
@@ -101,7 +101,7 @@ fn follow_checkpoint(round: u32, number: u32) {
 }
 
 fn find(number: u32) -> Option<&'static Checkpoint> {
-    lane().checkpoints.iter().find(|at| {
+    slots::all().iter().find(|at| {
         at.state.load(Ordering::Acquire) == checkpoint_state::TAKEN
             && at.together.load(Ordering::Relaxed) == number
     })

@@ -51,7 +51,7 @@ fn is_in(table: &crate::checkpoint::kept_resources::Table, channel: Channel, fd:
 /// Finds out what the pieces of a way back are of, and drops the input of what was not open then,
 /// or is not any more, but for connections that come again.
 pub fn keep_known() {
-    let pushback = pushback();
+    let pushback = &mut *pushback();
     let tables = &area().tables;
     for index in 0..pushback.count {
         let Pushed { kind, fd, at, mut channel, .. } = pushback.all[index];

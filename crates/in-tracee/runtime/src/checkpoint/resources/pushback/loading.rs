@@ -21,7 +21,7 @@ pub fn load(fd: i64) {
     let logged_bytes = crate::log::kept_files::size_of(fd as i32);
     let mapped = map_records(fd, logged_bytes, left_bytes);
     borrowed::close(fd);
-    let pushback = pushback();
+    let pushback = &mut *pushback();
     if !mapped {
         pushback.count = 0;
         return;
@@ -37,7 +37,7 @@ pub fn load(fd: i64) {
 /// What is left moves to the front, connections under numbers that nothing else has; how
 /// many bytes that is.
 fn keep_left() -> u64 {
-    let pushback = pushback();
+    let pushback = &mut *pushback();
     let (first, end) = (pushback.first.min(pushback.count), pushback.count);
     let left = &mut pushback.all[first..end];
     for index in 0..left.len() {
@@ -76,7 +76,7 @@ impl Pushed {
 /// runtime's own, so that they are no mapping of the program's. False if there is no room.
 fn map_records(fd: i64, logged_bytes: u64, left_bytes: u64) -> bool {
     const MAYMOVE_FIXED: u64 = 1 | 2;
-    let pushback = pushback();
+    let pushback = &mut *pushback();
     let bytes = (logged_bytes.next_multiple_of(8) + left_bytes).next_multiple_of(4096);
     let old_bytes = core::mem::replace(&mut pushback.bytes, bytes);
     let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS;
@@ -129,7 +129,7 @@ fn map_records(fd: i64, logged_bytes: u64, left_bytes: u64) -> bool {
 
 /// Adds what was logged, behind what is left.
 fn parse(bytes: u64) {
-    let pushback = pushback();
+    let pushback = &mut *pushback();
     let place = records_place();
     let mut offset = report_again(place, bytes);
     while offset + 16 <= bytes && pushback.count < PUSHED_MAX {

@@ -28,7 +28,7 @@ pub struct Passing {
 
 /// splice(2) and its like; `None`: nothing of it is given back.
 pub fn pass(number: u64, passing: &Passing) -> Option<i64> {
-    let &mut Pushed { kind, at, left, .. } = data_of(passing.source)?;
+    let Pushed { kind, at, left, .. } = *data_of(passing.source)?;
     let target = passing.target;
     if descriptor_classes::class_of(target) != 0 || files::refuses_copy(number, target) {
         // It is refused.
@@ -57,7 +57,7 @@ pub fn pass(number: u64, passing: &Passing) -> Option<i64> {
         }
     };
     if written > 0 && !passing.peeks {
-        used(data_of(passing.source)?, written as u64, true);
+        used(&mut *data_of(passing.source)?, written as u64, true);
     }
     Some(written)
 }

@@ -12,7 +12,7 @@ const SIGINFO_BYTES: u64 = 128;
 
 pub fn drop_waiting() {
     for info in area().pending.infos() {
-        let pushback = pushback();
+        let pushback = &mut *pushback();
         let first = pushback.first.min(pushback.count);
         for pushed in &mut pushback.all[first..pushback.count] {
             if pushed.kind == DATA && is_signalfd(pushed.fd) && take(pushed, info) {

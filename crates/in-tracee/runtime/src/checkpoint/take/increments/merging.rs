@@ -46,7 +46,7 @@ impl Increments {
 
     /// Gives the next one what it needs of an increment, which ends.
     pub(super) fn merge(&mut self, index: usize, next: usize) {
-        let (from, to) = (self.saved(index), self.saved(next));
+        let (mut from, to) = (self.saved(index), self.saved(next));
         let (mut kept, mut at) = (0, 0);
         for place in 0..from.len() {
             let one = from[place];
@@ -54,7 +54,7 @@ impl Increments {
                 at += 1;
             }
             let is_newer = at < to.len() && to[at].page == one.page;
-            if is_newer || contains(self.cleared(next), one.page) {
+            if is_newer || contains(&self.cleared(next), one.page) {
                 self.store.give(one.copy);
             } else {
                 from[kept] = one;
@@ -84,7 +84,7 @@ impl Increments {
     fn merge_cleared(&mut self, index: usize, next: usize) {
         let all = &mut of(next).cleared;
         let mut count = self.known[next].cleared;
-        for range in self.cleared(index) {
+        for range in self.cleared(index).iter() {
             all[count] = *range;
             count += 1;
         }

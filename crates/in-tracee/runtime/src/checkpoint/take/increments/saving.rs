@@ -75,7 +75,7 @@ impl Increments {
             return None;
         }
         let index = self.reserve()?;
-        let increment = of(index);
+        let increment = &mut *of(index);
         if mappings::list_now_with(&mut increment.names) {
             increment.list.copy(&area().lists.now);
             if self.save_pages(index) {
@@ -97,7 +97,7 @@ impl Increments {
         if !self.list_lost(index, room) || !self.list_shared(index, room) {
             return false;
         }
-        let increment = of(index);
+        let increment = &mut *of(index);
         let mut count = self.known[index].saved;
         let mut fits = true;
         let mut each = |start: u64, end: u64| {
@@ -115,14 +115,14 @@ impl Increments {
         if !known {
             return false;
         }
-        let saved = self.saved(index);
+        let mut saved = self.saved(index);
         saved.sort_unstable_by_key(|one| one.page);
-        self.known[index].saved = without_doubles(saved);
-        let saved = self.saved(index);
+        self.known[index].saved = without_doubles(&mut saved);
+        let mut saved = self.saved(index);
         if !self.store.reserve(saved.len() as u64) {
             return false;
         }
-        for one in saved {
+        for one in saved.iter_mut() {
             let Some(copy) = self.store.take() else { return false };
             one.copy = copy;
             if !memory::copy(copy, one.page, PAGE_BYTES) && !read_closed(copy, one.page) {
@@ -140,7 +140,7 @@ impl Increments {
         }
         let Some(pagemap) = open_high(written_pages::PAGEMAP) else { return false };
         let earlier: usize = self.chain().map(|one| self.known[one].cleared).sum();
-        let increment = of(index);
+        let increment = &mut *of(index);
         let (mut count, mut cleared, mut fits) = (0, 0, true);
         for_each_private(self.protection.lost(), &mut |start, end| {
             let before = count;
@@ -173,7 +173,7 @@ impl Increments {
         if undertaking::keeps_shared() {
             return true;
         }
-        let space = space();
+        let space = &mut *space();
         let mut count = self.known[index].saved;
         for range in &space.shared[..space.shared_count] {
             for page in (range.start..range.end).step_by(PAGE_BYTES as usize) {
@@ -228,7 +228,7 @@ pub(super) fn little_is_shared() -> bool {
     if undertaking::keeps_shared() {
         return true;
     }
-    let space = space();
+    let space = &mut *space();
     let shared = &space.shared[..space.shared_count];
     shared.iter().map(|range| (range.end - range.start) / PAGE_BYTES).sum::<u64>() <= SHARED_MAX
 }

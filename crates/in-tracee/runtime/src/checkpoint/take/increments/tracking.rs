@@ -4,37 +4,40 @@
 use crate::checkpoint::area::{area, has_area};
 use crate::checkpoint::kept_memory::Protection;
 use crate::checkpoint::take::saved_pages::PAGE_BYTES;
+use crate::ground::owned::Held;
 use crate::state::block::process;
 use crate::state::own_descriptors::close;
 
-fn protection() -> Option<&'static mut Protection> {
-    has_area().then(|| &mut area().increments.protection).filter(|protection| protection.is_on())
+fn protection() -> Option<Held<Protection>> {
+    has_area()
+        .then(|| area().part(|area| &mut area.increments.protection))
+        .filter(|protection| protection.is_on())
 }
 
 /// Other memory is at these addresses from now on, or its content was dropped.
 pub fn lose_memory(start: u64, bytes: u64) {
-    if let Some(protection) = protection() {
+    if let Some(mut protection) = protection() {
         protection.lose(start & !(PAGE_BYTES - 1), start.saturating_add(bytes).next_multiple_of(PAGE_BYTES));
     }
 }
 
 /// A process is about to be made that has copies of pages, or of descriptors.
 pub fn settle() {
-    if let Some(protection) = protection() {
+    if let Some(mut protection) = protection() {
         protection.settle();
     }
 }
 
 /// The memory can be written from now on.
 pub fn begin_writing(start: u64, bytes: u64) {
-    if let Some(protection) = protection() {
+    if let Some(mut protection) = protection() {
         protection.begin_writing(start, start.saturating_add(bytes));
     }
 }
 
 /// mremap(2) is about to move these addresses.
 pub fn release_memory(start: u64, bytes: u64) {
-    if let Some(protection) = protection() {
+    if let Some(mut protection) = protection() {
         protection.release(start, start.saturating_add(bytes));
     }
 }
@@ -55,7 +58,7 @@ pub fn is_descriptor(fd: u64) -> bool {
 /// The program is about to take or close numbers of descriptors.
 pub fn yield_descriptor(first: u64, last: u64) {
     let taken = first as u32..=last as u32;
-    let takes_ours = |protection: &mut Protection| {
+    let takes_ours = |mut protection: Held<Protection>| {
         if protection.behind.descriptor().is_some_and(|fd| taken.contains(&fd)) {
             protection.settle();
         }
