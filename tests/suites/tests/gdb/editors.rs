@@ -1,5 +1,5 @@
-//! `retrovane dap`, as an editor speaks to it. Each message is checked against the protocol's
-//! published schema.
+//! `retrovane dap`, as an editor speaks to it, and `retrovane mcp`, as an agent does. Each message is checked against the
+//! protocol's published schema.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -140,6 +140,37 @@ fn check_extension(tool: &Tool) -> TestResult {
     compare(&format!("{}{}", outcome.stdout_text(), outcome.stderr_text()), &["the extension is whole"], &[])
 }
 
+/// The package that checks messages of agents, as `make setup-test` fetches it.
+fn agents_modules() -> PathBuf {
+    suites::target_directory().join("sources/mcp")
+}
+
+/// `retrovane mcp`, as a client by another official library of the protocol speaks to it.
+fn check_agent(tool: &Tool) -> TestResult {
+    let scratch = Scratch::new("agent")?;
+    let (home, program) = (scratch.fresh_directory("home")?, scratch.join("program"));
+    let mut compiler = Command::new("gcc");
+    compiler.args(["-g", "-O0", "-no-pie", "-o"]).arg(&program).arg(root().join("demo/sessions.c"));
+    run(compiler, RUN_TIME_MAX)?;
+    let mut hunt = Command::new(&tool.binary);
+    hunt.args(["hunt", "--quiet", "--tries", "2000", "-o"])
+        .arg(scratch.join("trace"))
+        .arg("--")
+        .arg(&program);
+    suites::plain_environment(&mut hunt, &home);
+    run(hunt, RUN_TIME_MAX)?;
+    let mut node = Command::new("node");
+    node.arg(root().join("tests/mcp/agent.mjs"))
+        .arg(agents_modules())
+        .arg(&tool.binary)
+        .arg(scratch.join("trace"));
+    suites::plain_environment(&mut node, &home);
+    node.env("TMPDIR", scratch.fresh_directory("temporary")?);
+    let outcome = run(node, RUN_TIME_MAX)?;
+    let expected = ["written in add, bucket 128", "all messages are as the schema says"];
+    compare(&format!("{}{}", outcome.stdout_text(), outcome.stderr_text()), &expected, &[])
+}
+
 pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     let one = |scenario: &'static Scenario| {
         let own = Arc::clone(tool);
@@ -156,5 +187,13 @@ pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         true => extension,
         false => extension.with_kind("needs node").with_ignored_flag(true),
     };
-    SCENARIOS.iter().map(one).chain([extension]).collect()
+    let own = Arc::clone(tool);
+    let agent = Trial::test("agent_client", move || check_agent(&own).map_err(Failed::from));
+    let agent = match have_program("node") && agents_modules().join("node_modules").exists() {
+        true => agent,
+        false => {
+            agent.with_kind("needs node and the client of agents (make setup-test)").with_ignored_flag(true)
+        }
+    };
+    SCENARIOS.iter().map(one).chain([extension, agent]).collect()
 }

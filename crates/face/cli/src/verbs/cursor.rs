@@ -66,7 +66,6 @@ impl Cursor {
                     last: None,
                 };
                 let place = cursor.answer(&limit)?;
-                cursor.position = place["position"].clone();
                 Ok((cursor, place))
             }
             Err(error) => {
@@ -89,10 +88,7 @@ impl Cursor {
         let request = json!({"verb": verb, "arguments": arguments});
         let sent = writeln!(self.stream.get_mut(), "{request}");
         sent.map_err(|_| VerbError::Ended(said_last(&self.folder)))?;
-        // Where it is after a request without an answer is not known.
-        self.position = Value::Null;
         let answer = self.answer(&limit)?;
-        self.position = answer["position"].clone();
         if let Some(problem) = answer.get("error").and_then(Value::as_str) {
             return Err(VerbError::Refused(problem.to_owned()));
         }
@@ -103,17 +99,29 @@ impl Cursor {
     }
 
     fn answer(&mut self, limit: &Limit<'_>) -> Result<Value, VerbError> {
-        if let Some(answer) = self.answer_within(limit)? {
-            return Ok(answer);
+        let in_time = self.answer_within(limit)?;
+        if let Some(answer) = in_time.as_ref().filter(|_| !limit.is_given_up()) {
+            self.position = answer["position"].clone();
+            return Ok(answer.clone());
         }
-        // gdb leaves what it does, and the position of before comes back.
-        let _ = kill(Pid::from_raw(self.debugger.id() as i32), Signal::SIGINT);
         let patience =
             Limit { until: Instant::now() + GIVE_UP_WITHIN, give_up: &AtomicBool::new(false), ..*limit };
-        match self.answer_within(&patience)? {
-            Some(_) => Err(limit.error()),
-            None => Err(VerbError::Ended("it did not leave what it does; open another cursor".to_owned())),
+        let late = match in_time {
+            Some(answer) => answer,
+            None => {
+                // gdb leaves what it does, and the position of before comes back.
+                let _ = kill(Pid::from_raw(self.debugger.id() as i32), Signal::SIGINT);
+                self.answer_within(&patience)?.ok_or_else(does_not_leave)?
+            }
+        };
+        // It may have ended just then, or stopped on its way.
+        if late["error"].is_null() && !self.position.is_null() && late["position"] != self.position {
+            let back = json!({"verb": "go", "arguments": {"to": self.position}});
+            writeln!(self.stream.get_mut(), "{back}")
+                .map_err(|_| VerbError::Ended(said_last(&self.folder)))?;
+            self.answer_within(&patience)?.ok_or_else(does_not_leave)?;
         }
+        Err(limit.error())
     }
 
     /// `None` if the limit was reached first.
@@ -183,16 +191,25 @@ impl<'a> Limit<'a> {
     }
 
     pub fn is_reached(&self) -> bool {
-        Instant::now() >= self.until || self.give_up.load(Ordering::Acquire)
+        Instant::now() >= self.until || self.is_given_up()
+    }
+
+    /// Nobody wants the answer any more.
+    fn is_given_up(&self) -> bool {
+        self.give_up.load(Ordering::Acquire)
     }
 
     /// Why there is no answer, once it is reached.
     pub fn error(&self) -> VerbError {
-        match self.give_up.load(Ordering::Acquire) {
+        match self.is_given_up() {
             true => VerbError::Refused("given up, as was asked".to_owned()),
             false => VerbError::TooLong(self.seconds),
         }
     }
+}
+
+fn does_not_leave() -> VerbError {
+    VerbError::Ended("it did not leave what it does; open another cursor".to_owned())
 }
 
 /// Starts the debugger, and waits until it asks what is wanted.
