@@ -42,14 +42,14 @@ a change belongs there.
 Of every call its number, arguments and result are recorded. The column *recorded*
 says which memory besides. The column *replay*:
 
-* **fed**: the recorded result and memory are given to the program; the kernel is not entered.
+* **injected**: the recorded result and memory are given to the program; the kernel is not entered.
 * **by the runtime**: the runtime has code for the call, under the name that is given, because
   the call changes what must be real in replay (memory, threads) or what the runtime owns
   (signals, the break, some descriptors).
 * **by request**: an argument selects; see the table of the call's requests.
-* **refused**: the call fails with ENOSYS, requests of prctl and arch_prctl with EINVAL, and does not
+* **rejected**: the call fails with ENOSYS, requests of prctl and arch_prctl with EINVAL, and does not
   reach the kernel; the reason is given. So does every call with a number that is not below.
-* **detected**: nobody describes what the kernel writes; the pages that it changed are found and recorded.
+* **page-diff**: nobody describes what the kernel writes; the pages that it changed are found and recorded.
 
 A call that failed with EFAULT may have written before: all that it can write to is recorded. One on mappings
 that failed behind a part of its effect is recorded with that part.
@@ -64,20 +64,20 @@ fn calls(page: &mut String) {
     put(
         page,
         format_args!(
-            "\n## Calls\n\n{} calls: {} fed, {} by the runtime, {} by request, {} refused, {} detected.\n\n",
+            "\n## Calls\n\n{} calls: {} injected, {} by the runtime, {} by request, {} rejected, {} by page-diff.\n\n",
             rows.len(),
-            count(|act| matches!(act, Act::Feed)),
-            count(|act| matches!(act, Act::Perform(_))),
+            count(|act| matches!(act, Act::Inject)),
+            count(|act| matches!(act, Act::Execute(_))),
             count(|act| matches!(act, Act::Variant(_))),
-            count(|act| matches!(act, Act::Refuse(_))),
-            count(|act| matches!(act, Act::Detect)),
+            count(|act| matches!(act, Act::Reject(_))),
+            count(|act| matches!(act, Act::PageDiff)),
         ),
     );
     page.push_str("| number | call | recorded | replay | blocks |\n|---:|---|---|---|---|\n");
     for row in rows {
         let Row { nr, name, args, act, blocks, .. } = row;
         let mut call = signature(name, args);
-        if matches!(act, Act::Perform(_)) && ALL.iter().any(|table| table.name == *name) {
+        if matches!(act, Act::Execute(_)) && ALL.iter().any(|table| table.name == *name) {
             put(&mut call, format_args!(", see [{name}](#{name})"));
         }
         line(page, &nr.to_string(), &call, args, *act, *blocks);
@@ -105,9 +105,9 @@ fn requests(page: &mut String, table: &VariantTable) {
 
 fn line(page: &mut String, number: &str, call: &str, args: &[Arg], act: Act, blocks: bool) {
     let recorded = match act {
-        Act::Detect => "pages that changed".to_owned(),
-        Act::Refuse(_) => String::new(),
-        Act::Feed | Act::Perform(_) | Act::Variant(_) | Act::Options(_) => recorded(args),
+        Act::PageDiff => "pages that changed".to_owned(),
+        Act::Reject(_) => String::new(),
+        Act::Inject | Act::Execute(_) | Act::Variant(_) | Act::Options(_) => recorded(args),
     };
     let blocks = if blocks { "yes" } else { "" };
     put(page, format_args!("| {number} | {call} | {recorded} | {} | {blocks} |\n", replay(act)));
@@ -120,11 +120,11 @@ fn signature(name: &str, args: &[Arg]) -> String {
 
 fn replay(act: Act) -> String {
     match act {
-        Act::Feed => "fed".to_owned(),
-        Act::Perform(special) => format!("by the runtime: {special:?}"),
+        Act::Inject => "injected".to_owned(),
+        Act::Execute(special) => format!("by the runtime: {special:?}"),
         Act::Variant(table) => format!("by request: [{0}](#{0})", table.name),
-        Act::Refuse(why) => format!("refused: {why}"),
-        Act::Detect => "detected".to_owned(),
+        Act::Reject(why) => format!("rejected: {why}"),
+        Act::PageDiff => "page-diff".to_owned(),
         Act::Options(ranges) => {
             let ranges: Vec<String> = ranges
                 .iter()
@@ -134,7 +134,7 @@ fn replay(act: Act) -> String {
                     },
                 )
                 .collect();
-            format!("fed for options {}; others: detected", ranges.join(", "))
+            format!("injected for options {}; others: page-diff", ranges.join(", "))
         }
     }
 }
@@ -230,9 +230,9 @@ fn unsupported(page: &mut String) {
     let mut refused = Vec::new();
     let mut detected = Vec::new();
     let mut sort = |entry: String, act: Act| match act {
-        Act::Refuse(why) => refused.push(format!("{{{entry}, \"why\": {}}}", json(why))),
-        Act::Detect => detected.push(format!("{{{entry}}}")),
-        Act::Feed | Act::Perform(_) | Act::Variant(_) => {}
+        Act::Reject(why) => refused.push(format!("{{{entry}, \"why\": {}}}", json(why))),
+        Act::PageDiff => detected.push(format!("{{{entry}}}")),
+        Act::Inject | Act::Execute(_) | Act::Variant(_) => {}
         Act::Options(_) => detected.push(format!("{{{entry}, \"options\": \"*\"}}")),
     };
     for row in TABLE.iter().flatten() {

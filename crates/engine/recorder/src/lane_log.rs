@@ -192,7 +192,7 @@ impl LaneLog {
         }
         self.feeding = Some(Feeding { next: position, chunk: Vec::new(), done: 0, closed: false });
         lane.go_to(position);
-        self.feed(lane, sink);
+        self.inject(lane, sink);
         0
     }
 
@@ -253,7 +253,7 @@ impl LaneLog {
     }
 
     /// Puts more of the log into the ring; closes it behind the last.
-    fn feed(&mut self, lane: Lane, sink: &Sink) -> usize {
+    fn inject(&mut self, lane: Lane, sink: &Sink) -> usize {
         let Some(feeding) = self.feeding.as_mut() else { return 0 };
         let mut moved = 0;
         while !feeding.closed {
@@ -281,7 +281,7 @@ impl LaneLog {
     /// Empties the ring, and writes a chunk if it is time.
     pub fn drain(&mut self, lane: Lane, sink: &Sink) -> Drained {
         if self.feeding.is_some() {
-            return Drained { bytes: self.feed(lane, sink), message: None };
+            return Drained { bytes: self.inject(lane, sink), message: None };
         }
         let start = self.buffer.len();
         if self.taken == 0 {

@@ -549,7 +549,7 @@ impl Log {
                         }
                         kept_files::read_part(address, part, put_memory);
                     }
-                    Some(Tag::Real) => real_streams::perform(source, bytes, &call),
+                    Some(Tag::Real) => real_streams::execute(source, bytes, &call),
                     Some(Tag::FileSize) => {
                         notices::file_end_moved(memory::read(source).unwrap_or_default());
                     }

@@ -36,7 +36,7 @@ pub(crate) const SOCKLEN: Arg = updates(When::Always, Shape::U32, Len::Fixed(4))
 /// A file offset that the kernel reads and writes back.
 pub(crate) const OFFSET: Arg = updates(When::Always, Shape::U64, Len::Fixed(8));
 
-pub(crate) const DETECT: Act = Act::Detect;
+pub(crate) const DETECT: Act = Act::PageDiff;
 
 const fn plain(ty: Ty) -> Arg {
     Arg::new("", ty)
@@ -110,12 +110,12 @@ pub(crate) const fn sockaddr_out(length: u8) -> Arg {
     Arg::shown("", Ty::OutSockLen(length), Shape::SockAddr)
 }
 
-pub(crate) const fn perform(special: Special) -> Act {
-    Act::Perform(special)
+pub(crate) const fn execute(special: Special) -> Act {
+    Act::Execute(special)
 }
 
-pub(crate) const fn refuse(why: &'static str) -> Act {
-    Act::Refuse(why)
+pub(crate) const fn reject(why: &'static str) -> Act {
+    Act::Reject(why)
 }
 
 /// The same argument under a name.
@@ -124,7 +124,7 @@ pub(crate) const fn named(name: &'static str, spec: Arg) -> Arg {
 }
 
 /// Rows: `number name(argument: kind, ...) => act, blocks, releases, acquires, outward;`. Without an
-/// act the call is fed; each of the words behind it is there if it is true.
+/// act its result is injected; each of the words behind it is there if it is true.
 macro_rules! rows {
     ($($nr:literal $name:tt($($arg:tt: $spec:expr),*) $(=> $act:expr)? $(, $fact:ident)*;)*) => {
         &[$($crate::row::Row {
@@ -155,7 +155,7 @@ macro_rules! requests {
 
 macro_rules! act {
     () => {
-        $crate::row::Act::Feed
+        $crate::row::Act::Inject
     };
     ($act:expr) => {
         $act

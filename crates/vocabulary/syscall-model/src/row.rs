@@ -55,20 +55,20 @@ impl Facts {
 pub enum Act {
     /// Recorded by its result and the memory its arguments name; replay injects
     /// both without entering the kernel.
-    Feed,
+    Inject,
     /// The runtime has code for it, because the call changes state that must be
     /// real in replay (memory, processes) or that the runtime itself owns
     /// (signals, the break, descriptors it must protect).
-    Perform(Special),
+    Execute(Special),
     /// What the kernel writes depends on an argument: look the request up.
     Variant(&'static VariantTable),
     /// Answered with ENOSYS without reaching the kernel (requests of prctl and arch_prctl: EINVAL), so that programs fall
     /// back to calls that can be recorded. The text says why.
-    Refuse(&'static str),
+    Reject(&'static str),
     /// Nobody describes what the kernel writes: recorded by finding the pages
     /// that changed, and marked so.
-    Detect,
-    /// Of a request with options: fed where the option, the argument behind the request, is in
+    PageDiff,
+    /// Of a request with options: injected where the option, the argument behind the request, is in
     /// one of these ranges (first and last), and detected with any other.
     Options(&'static [(u32, u32)]),
 }
@@ -80,7 +80,7 @@ impl Act {
             Act::Options(ranges) => {
                 let option = args[(selector as usize + 1) % args.len()] as u32;
                 let is_described = ranges.iter().any(|&(first, last)| first <= option && option <= last);
-                if is_described { Act::Feed } else { Act::Detect }
+                if is_described { Act::Inject } else { Act::PageDiff }
             }
             act => act,
         }

@@ -29,7 +29,7 @@ pub use sysfs::SYSFS;
 
 use crate::row::VariantTable;
 
-/// Every table, those of calls that the runtime performs (prctl, arch_prctl) included.
+/// Every table, those of calls that the runtime executes (prctl, arch_prctl) included.
 pub static ALL: &[&VariantTable] = &[
     &ARCH_PRCTL,
     &FCNTL,

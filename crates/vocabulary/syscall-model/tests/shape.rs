@@ -194,7 +194,7 @@ fn requests_have_no_tables_of_their_own() {
 #[test]
 fn what_is_refused_says_why() {
     for (name, _, act) in argument_lists() {
-        let Act::Refuse(why) = act else { continue };
+        let Act::Reject(why) = act else { continue };
         assert!(why.len() > 20 && !why.ends_with('.'), "{name}: {why:?}");
     }
 }

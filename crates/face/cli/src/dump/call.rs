@@ -27,8 +27,8 @@ impl<'a> Call<'a> {
         let row = row(u64::from(whole.code));
         let table = row.and_then(|row| match row.act {
             Act::Variant(table) => Some(table),
-            Act::Perform(_) => ALL.iter().find(|table| table.name == row.name).copied(),
-            Act::Feed | Act::Refuse(_) | Act::Detect | Act::Options(_) => None,
+            Act::Execute(_) => ALL.iter().find(|table| table.name == row.name).copied(),
+            Act::Inject | Act::Reject(_) | Act::PageDiff | Act::Options(_) => None,
         });
         let variant = table.and_then(|table| table.find(event.arg(usize::from(table.selector))));
         let model = variant.map_or_else(|| row.map_or(&[] as &[Arg], |row| row.args), |variant| variant.args);

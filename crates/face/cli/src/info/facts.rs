@@ -120,15 +120,15 @@ fn call_name(whole: &WholeEvent) -> String {
 pub fn refusal_reason(name: &str) -> Option<&'static str> {
     let (call, request) = name.split_once(' ').unwrap_or((name, ""));
     match by_name(call)?.act {
-        Act::Refuse(reason) => Some(reason),
+        Act::Reject(reason) => Some(reason),
         Act::Variant(table) => {
             table.variants.iter().find(|variant| variant.name == request).and_then(|variant| {
                 match variant.act {
-                    Act::Refuse(reason) => Some(reason),
-                    Act::Feed | Act::Perform(_) | Act::Variant(_) | Act::Detect | Act::Options(_) => None,
+                    Act::Reject(reason) => Some(reason),
+                    Act::Inject | Act::Execute(_) | Act::Variant(_) | Act::PageDiff | Act::Options(_) => None,
                 }
             })
         }
-        Act::Feed | Act::Perform(_) | Act::Detect | Act::Options(_) => None,
+        Act::Inject | Act::Execute(_) | Act::PageDiff | Act::Options(_) => None,
     }
 }

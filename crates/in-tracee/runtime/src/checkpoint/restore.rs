@@ -1,4 +1,4 @@
-//! Going back to a checkpoint: memory, threads, and the log that is fed again.
+//! Going back to a checkpoint: memory, threads, and the log whose result is injected again.
 
 pub mod agent;
 pub mod copying;

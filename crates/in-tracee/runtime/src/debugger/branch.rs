@@ -156,11 +156,11 @@ fn end(code: i32) -> ! {
 
 // --- its calls ---
 
-/// Performs a call with code of its own: `specials::perform`.
-pub type Perform = fn(Special, u64, &mut Registers, &'static [Arg]) -> Done;
+/// Performs a call with code of its own: `specials::execute`.
+pub type Execute = fn(Special, u64, &mut Registers, &'static [Arg]) -> Done;
 
 /// One call of the program.
-pub fn call(registers: &mut Registers, perform: Perform) -> Leave {
+pub fn call(registers: &mut Registers, execute: Execute) -> Leave {
     let trapped = core::mem::take(&mut thread().trapped) != 0;
     if trapped {
         registers.rip = sites::translate(registers.rip);
@@ -168,7 +168,7 @@ pub fn call(registers: &mut Registers, perform: Perform) -> Leave {
     thread().user_registers = registers as *const Registers as u64;
     let number = u64::from(registers.rax as u32);
     agent::note_call(number as u32);
-    let done = answer(number, registers, perform);
+    let done = answer(number, registers, execute);
     translate::forget();
     let leave = match done {
         Done::Result(result) => {
@@ -188,9 +188,9 @@ fn failed(error: u32) -> Done {
     Done::Result(-i64::from(error))
 }
 
-fn answer(number: u64, registers: &mut Registers, perform: Perform) -> Done {
+fn answer(number: u64, registers: &mut Registers, execute: Execute) -> Done {
     let args = registers.args();
-    if let Some(done) = answer_memory_and_signals(number, registers, &args, perform) {
+    if let Some(done) = answer_memory_and_signals(number, registers, &args, execute) {
         return done;
     }
     let standard = args[0] as u32 <= 2;
@@ -226,19 +226,19 @@ fn answer(number: u64, registers: &mut Registers, perform: Perform) -> Done {
         | nr::__NR_clock_getres
         | nr::__NR_sched_getaffinity => Done::Result(kernel::call(number as u32, args)),
         nr::__NR_prlimit64 if args[2] == 0 => Done::Result(kernel::call(number as u32, args)),
-        _ => refuse(number),
+        _ => reject(number),
     }
 }
 
-/// Calls that concern the process alone: the runtime performs them as when recording.
+/// Calls that concern the process alone: the runtime executes them as when recording.
 fn answer_memory_and_signals(
     number: u64,
     registers: &mut Registers,
     args: &[u64; 6],
-    perform: Perform,
+    execute: Execute,
 ) -> Option<Done> {
     let meaning = meaning(number, args);
-    let Act::Perform(special) = meaning.act else { return None };
+    let Act::Execute(special) = meaning.act else { return None };
     let is_own = match special {
         Special::Mmap => args[3] & u64::from(nr::MAP_ANONYMOUS) != 0,
         Special::Munmap
@@ -257,10 +257,10 @@ fn answer_memory_and_signals(
         | Special::Getcpu => true,
         _ => false,
     };
-    is_own.then(|| perform(special, number, registers, meaning.args))
+    is_own.then(|| execute(special, number, registers, meaning.args))
 }
 
-fn refuse(number: u64) -> Done {
+fn reject(number: u64) -> Done {
     tell(agent_stop::REFUSED, number as i32, 0, 0);
     failed(errno::EPERM)
 }
@@ -321,7 +321,7 @@ fn kill(number: u32, args: &[u64; 6]) -> Done {
         _ => args[0] as i32 == recorded,
     };
     if !is_own {
-        return refuse(u64::from(number));
+        return reject(u64::from(number));
     }
     real[0] = if number == nr::__NR_tkill { thread().tid } else { process().pid } as u64;
     let signal = if number == nr::__NR_tgkill { args[2] } else { args[1] };
@@ -329,7 +329,7 @@ fn kill(number: u32, args: &[u64; 6]) -> Done {
         (own().wanted_stop, own().code) = (agent_stop::FAULTED, signal as i32);
         return Done::Result(0);
     }
-    if signal == 0 { Done::Result(0) } else { refuse(u64::from(number)) }
+    if signal == 0 { Done::Result(0) } else { reject(u64::from(number)) }
 }
 
 /// futex(2), where there is nobody else.
@@ -349,7 +349,7 @@ fn futex(args: &[u64; 6]) -> Done {
         },
         // FUTEX_WAKE, FUTEX_WAKE_BITSET
         1 | 10 => Done::Result(0),
-        _ => refuse(u64::from(nr::__NR_futex)),
+        _ => reject(u64::from(nr::__NR_futex)),
     }
 }
 

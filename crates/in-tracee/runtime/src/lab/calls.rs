@@ -67,9 +67,9 @@ fn make_act(number: u64, real: &[u64; 6]) -> i64 {
             Some(result) => result,
             None => kernel::call_for_program(number, real),
         },
-        _ if polls::is_poll(number) => polls::perform(number, real),
+        _ if polls::is_poll(number) => polls::execute(number, real),
         nr::__NR_nanosleep | nr::__NR_clock_nanosleep => clocks::sleep(number, real),
-        nr::__NR_futex => futexes::perform(real),
+        nr::__NR_futex => futexes::execute(real),
         // As on a kernel before 5.16 and 6.7: programs do with futex(2) then.
         nr::__NR_futex_waitv | nr::__NR_futex_wait | nr::__NR_futex_wake | nr::__NR_futex_requeue => {
             -i64::from(errno::ENOSYS)
@@ -155,7 +155,7 @@ fn is_of_sockets(request: u64) -> bool {
 /// A call that cannot sleep, on what may be the engine's.
 fn on_socket(number: u64, real: &[u64; 6]) -> i64 {
     let (kind, file) = sockets::file_of(real[0]);
-    let performed = if kind == S_IFSOCK { sockets::perform(number, real, file) } else { None };
+    let performed = if kind == S_IFSOCK { sockets::execute(number, real, file) } else { None };
     performed.unwrap_or_else(|| kernel::call_for_program(number, real))
 }
 
@@ -172,7 +172,7 @@ fn on_descriptor(number: u64, real: &[u64; 6]) -> i64 {
         }
         through_kernel = !matches!(number as u32, nr::__NR_accept | nr::__NR_accept4 | nr::__NR_connect)
             && sockets::is_stream(real[0]);
-        if !through_kernel && let Some(result) = sockets::perform(number, real, file) {
+        if !through_kernel && let Some(result) = sockets::execute(number, real, file) {
             return result;
         }
     } else if matches!(kind, S_IFREG | S_IFBLK | S_IFDIR) {

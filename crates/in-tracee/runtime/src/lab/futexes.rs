@@ -11,7 +11,7 @@ const REALTIME: u64 = nr::FUTEX_CLOCK_REALTIME as u64;
 const ANY: u64 = u32::MAX as u64;
 
 /// futex(2).
-pub fn perform(args: &[u64; 6]) -> i64 {
+pub fn execute(args: &[u64; 6]) -> i64 {
     let shared = u64::from(args[1] & PRIVATE == 0);
     let command = (args[1] & !(PRIVATE | REALTIME)) as u32;
     let takes_clock =

@@ -26,7 +26,7 @@ pub fn is_poll(number: u64) -> bool {
 }
 
 /// poll(2), select(2), epoll_wait(2) and their kin.
-pub fn perform(number: u64, real: &[u64; 6]) -> i64 {
+pub fn execute(number: u64, real: &[u64; 6]) -> i64 {
     let none = [0u64; 2];
     let zero = none.as_ptr() as u64;
     let mut attempt = *real;

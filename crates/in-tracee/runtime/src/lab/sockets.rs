@@ -120,7 +120,7 @@ pub fn ask_engine(number: u64, real: &[u64; 6], made: u64) -> i64 {
 }
 
 /// A call on a socket. `None`: it is none of the engine's.
-pub fn perform(number: u64, real: &[u64; 6], file: u64) -> Option<i64> {
+pub fn execute(number: u64, real: &[u64; 6], file: u64) -> Option<i64> {
     let fd = real[0];
     let flags = kernel::call(nr::__NR_fcntl, [fd, u64::from(nr::F_GETFL), 0, 0, 0, 0]);
     let mut waits = flags & i64::from(nr::O_NONBLOCK) == 0;

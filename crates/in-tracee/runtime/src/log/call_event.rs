@@ -29,13 +29,13 @@ pub fn begin_call(nr: u64, args: &[u64; 6], arg_count: usize, result: i64, flags
 
 /// Injects the result and the memory of the event at hand, and consumes it.
 #[inline]
-pub fn feed(word: Header, registers: &Registers) -> i64 {
-    feed_with(word, registers, &mut |_, _, _, _| {})
+pub fn inject(word: Header, registers: &Registers) -> i64 {
+    inject_with(word, registers, &mut |_, _, _, _| {})
 }
 
-/// Like [`feed`], handing all blobs that are not memory to `other`.
+/// Like [`inject`], handing all blobs that are not memory to `other`.
 #[inline]
-pub fn feed_with(word: Header, registers: &Registers, other: &mut dyn FnMut(Tag, u64, u64, u64)) -> i64 {
+pub fn inject_with(word: Header, registers: &Registers, other: &mut dyn FnMut(Tag, u64, u64, u64)) -> i64 {
     let log = &mut process().log;
     let result = log.body(0) as i64;
     let offset = 16 + (word.arguments()) * 8;
@@ -53,7 +53,7 @@ pub fn feed_with(word: Header, registers: &Registers, other: &mut dyn FnMut(Tag,
 
 pub fn consume(registers: &Registers) -> i64 {
     match process().log.peek() {
-        Some(word) => feed(word, registers),
+        Some(word) => inject(word, registers),
         None => report::log_ended(),
     }
 }
@@ -70,7 +70,7 @@ pub fn recorded_result(registers: &Registers) -> i64 {
 }
 
 /// Answers with an error, without asking the kernel.
-pub fn refuse(registers: &Registers, number: u64, args: &[u64; 6], count: usize, error: u32) -> Done {
+pub fn reject(registers: &Registers, number: u64, args: &[u64; 6], count: usize, error: u32) -> Done {
     if process().replays() {
         return replayed(registers);
     }

@@ -35,7 +35,7 @@ pub static WORK: [u8; syscall_model::NR_MAX + 1] = {
     work
 };
 
-/// Arguments of each row that is fed and whose arguments need no work: those calls
+/// Arguments of each row whose result is injected and whose arguments need no work: those calls
 /// take the shortest way. `LONG_WAY` for all others.
 pub static SHORT: [u8; syscall_model::NR_MAX + 1] = {
     let mut short = [LONG_WAY; syscall_model::NR_MAX + 1];
@@ -45,7 +45,7 @@ pub static SHORT: [u8; syscall_model::NR_MAX + 1] = {
             short[nr] = TIME;
         } else if let Some(row) = &TABLE[nr]
             && WORK[nr] == 0
-            && matches!(row.act, Act::Feed)
+            && matches!(row.act, Act::Inject)
             && !moves_end(nr as u64)
             && !changes_ids(nr as u64)
             && !concerns_shadows(nr as u32)
@@ -460,11 +460,11 @@ pub fn meaning(nr: u64, args: &[u64; 6]) -> Meaning {
         },
         // Numbers that the kernel does not know answer ENOSYS and write nothing;
         // what a newer kernel added is refused alike.
-        None => Meaning { act: Act::Refuse("not part of the pinned ABI"), ..UNKNOWN_CALL },
+        None => Meaning { act: Act::Reject("not part of the pinned ABI"), ..UNKNOWN_CALL },
     }
 }
 
-const UNKNOWN_CALL: Meaning = Meaning { args: &[], work: 0, act: Act::Feed, blocks: false };
+const UNKNOWN_CALL: Meaning = Meaning { args: &[], work: 0, act: Act::Inject, blocks: false };
 
 /// The meaning of a call whose request selects it.
 fn variant(row: &'static Row, table: &'static VariantTable, args: &[u64; 6]) -> Meaning {

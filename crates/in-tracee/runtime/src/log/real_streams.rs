@@ -40,7 +40,7 @@ pub struct Call {
 }
 
 /// Does what a blob says, at the end of the call that the program makes.
-pub fn perform(source: u64, blob_bytes: u64, call: &Call) {
+pub fn execute(source: u64, blob_bytes: u64, call: &Call) {
     let head = (OP_WORDS * 8) as u64;
     if session().is_real == 0 || blob_bytes < head {
         report::fail("the log asks for a real stream, which nobody permitted");

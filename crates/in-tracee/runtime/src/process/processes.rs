@@ -19,7 +19,7 @@ use crate::ground::kernel::{self, ABORTED};
 use crate::ground::registers::Registers;
 use crate::ground::{memory, proc_dir};
 use crate::lab;
-use crate::log::call_event::{self, begin_call, feed, feed_with};
+use crate::log::call_event::{self, begin_call, inject, inject_with};
 use crate::log::kept_files::request_answer;
 use crate::log::lanes::map_lane;
 use crate::process::{detach, given_filters, namespaces, threads};
@@ -131,7 +131,7 @@ pub fn clone3(registers: &mut Registers, args: &[u64; 6]) -> Done {
         }
     });
     if let Some(error) = error {
-        return call_event::refuse(registers, number, args, 2, error);
+        return call_event::reject(registers, number, args, 2, error);
     }
     let stack = if stack == 0 { 0 } else { stack + stack_bytes };
     let request =
@@ -146,7 +146,7 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
         (flags & THREAD != 0 && flags & SIGHAND == 0) || (flags & SIGHAND != 0 && flags & VM == 0);
     if impossible {
         // The kernel refuses, and makes nothing.
-        return call_event::refuse(registers, number, &registers.args(), count, errno::EINVAL);
+        return call_event::reject(registers, number, &registers.args(), count, errno::EINVAL);
     }
     let (is_thread, shares_files) = (flags & THREAD != 0, flags & FILES != 0);
     if !is_thread || !shares_files {
@@ -179,7 +179,7 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     let mask = thread().signals.mask;
     let thread = if flags & VM != 0 { find_free_thread() } else { Some(thread().index) };
     let Some(thread) = thread else {
-        return call_event::refuse(registers, number, &registers.args(), count, errno::EAGAIN);
+        return call_event::reject(registers, number, &registers.args(), count, errno::EAGAIN);
     };
     let lab_slot = lab::reserve();
     let beginning = Beginning {
@@ -470,7 +470,7 @@ fn begin_child(mut registers: Registers, beginning: &Beginning) -> ! {
         if !word.is(Kind::Syscall) || own.log.body(0) != 0 {
             report::diverge(&registers, word, u64::from(nr::__NR_clone), &[]);
         }
-        feed(word, &registers);
+        inject(word, &registers);
         crate::preemption::preemption_point::arm_if_next();
     } else {
         crate::checkpoint::observed_calls::begin();
@@ -520,7 +520,7 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
     let places = given.map(|(flag, address)| if flags & flag != 0 && flags & VM == 0 { address } else { 0 });
     let contents = || places.map(memory::read::<u32>);
     let before = contents();
-    let result = feed_with(word, registers, &mut |tag, _, bytes, source| {
+    let result = inject_with(word, registers, &mut |tag, _, bytes, source| {
         if tag == Tag::Child && bytes == 8 {
             child_lane = memory::read::<u32>(source);
         } else if tag == Tag::Thread && bytes == 16 {

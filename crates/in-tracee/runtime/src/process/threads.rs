@@ -14,7 +14,7 @@ use crate::debugger::copies;
 use crate::ground::assembly::{rv_clone_shared, rv_resume};
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
-use crate::log::call_event::{begin_call, feed, feed_with};
+use crate::log::call_event::{begin_call, inject, inject_with};
 use crate::preemption::{preemption_point, preemption_timer};
 use crate::process::processes::{CHILD_CLEARTID, CHILD_SETTID, CloneRequest, PARENT_SETTID, PIDFD, SETTLS};
 use crate::scheduler::kernel_threads::{CLONE, make_kernel_thread};
@@ -36,7 +36,7 @@ pub fn create(registers: &mut Registers, number: u64, count: usize, request: &Cl
         return replay_create(registers, request);
     }
     let Some(index) = find_free_thread() else {
-        return crate::log::call_event::refuse(registers, number, &registers.args(), count, errno::EAGAIN);
+        return crate::log::call_event::reject(registers, number, &registers.args(), count, errno::EAGAIN);
     };
     let mut pidfd = 0u32;
     let result = start_thread(registers, index, request, &raw mut pidfd as u64, 0);
@@ -66,7 +66,7 @@ fn replay_create(registers: &mut Registers, request: &CloneRequest) -> Done {
         report::log_ended();
     };
     let mut place = None;
-    let result = feed_with(word, registers, &mut |tag, _, bytes, source| {
+    let result = inject_with(word, registers, &mut |tag, _, bytes, source| {
         if tag == Tag::Thread && bytes == 8 {
             place = memory::read::<u64>(source);
         }
@@ -218,7 +218,7 @@ pub fn begin_here() -> ! {
         if !word.is(Kind::Syscall) || process().log.body(0) != 0 {
             report::diverge(&registers, word, u64::from(nr::__NR_clone), &[]);
         }
-        feed(word, &registers);
+        inject(word, &registers);
         preemption_point::arm_if_next();
     } else {
         holding::take();

@@ -58,8 +58,8 @@ pub fn are_ours() -> bool {
 }
 
 /// A call that concerns private futexes; `None`: it is the kernel's.
-pub fn perform(number: u64, args: &[u64; 6]) -> Option<i64> {
-    let result = perform_here(number, args);
+pub fn execute(number: u64, args: &[u64; 6]) -> Option<i64> {
+    let result = execute_here(number, args);
     if thread().waiter.lets_in != 0 {
         let_in();
     }
@@ -76,7 +76,7 @@ fn let_in() {
     }
 }
 
-fn perform_here(number: u64, args: &[u64; 6]) -> Option<i64> {
+fn execute_here(number: u64, args: &[u64; 6]) -> Option<i64> {
     match number as u32 {
         nr::__NR_futex => command(args),
         nr::__NR_futex_wake if args[3] as u32 & PRIVATE != 0 && args[2] as i32 > 0 && are_ours() => {

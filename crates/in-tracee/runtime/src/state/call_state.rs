@@ -25,7 +25,7 @@ pub enum Form {
     #[default]
     Short,
     /// What its row says.
-    Fed,
+    Injected,
     /// It writes to what nobody is shown again.
     Output,
 }

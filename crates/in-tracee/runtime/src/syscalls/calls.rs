@@ -37,12 +37,12 @@ pub fn make(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks
     }
     if number == u64::from(nr::__NR_futex)
         && process().in_parents_memory
-        && let Some(result) = private_futexes::perform(number, args)
+        && let Some(result) = private_futexes::execute(number, args)
     {
         return result;
     }
     if call_state::map_lists_are_open()
-        && let Some(result) = visible_maps::perform(number, args)
+        && let Some(result) = visible_maps::execute(number, args)
     {
         return result;
     }
@@ -58,7 +58,7 @@ fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg
     if number == u64::from(nr::__NR_sched_yield) {
         return contention::yield_processor();
     }
-    if let Some(result) = private_futexes::perform(number, real).or_else(|| tracing::wait(number, args)) {
+    if let Some(result) = private_futexes::execute(number, real).or_else(|| tracing::wait(number, args)) {
         return result;
     }
     if !releases_token(number, args, blocks || stopping::stops_itself(number, args)) {

@@ -67,7 +67,7 @@ pub fn make(mut registers: Registers) -> ! {
     match known {
         Some(&(number, wide)) => {
             let mut call = widened(&registers, number, wide);
-            perform(&mut call);
+            execute(&mut call);
             match call.rip {
                 rip if rip == behind => registers.rax = call.rax,
                 // A signal came first.
@@ -133,7 +133,7 @@ fn widened(registers: &Registers, number: u32, wide: u32) -> Registers {
     }
 }
 
-fn perform(call: &mut Registers) {
+fn execute(call: &mut Registers) {
     // SAFETY: the registers are ours, and stay.
     if unsafe { on_call(call) } == Leave::Make {
         let result = kernel::call_for_program(u64::from(call.rax as u32), &call.args());

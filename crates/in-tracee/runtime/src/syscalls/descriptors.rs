@@ -11,7 +11,7 @@ use crate::checkpoint::resources::files;
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::registers::Registers;
 use crate::ground::{memory, proc_dir};
-use crate::log::call_event::{begin_call, feed_with, refuse, replayed};
+use crate::log::call_event::{begin_call, inject_with, reject, replayed};
 use crate::log::output_order::{self, Output};
 use crate::log::{ShortBlob, effects};
 use crate::scheduler::output_lock;
@@ -101,7 +101,7 @@ fn replay_output(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
         report::log_ended();
     };
     let mut shown = None;
-    let result = feed_with(word, registers, &mut |tag, _, bytes, source| {
+    let result = inject_with(word, registers, &mut |tag, _, bytes, source| {
         if tag == Tag::Output {
             shown = Output::read(source, bytes);
         }
@@ -129,7 +129,7 @@ pub fn kernel_copy(registers: &Registers, number: u64, args: &[u64; 6], model: &
         _ => args[2],
     };
     if descriptor_classes::class_of(target) != 0 || files::refuses_copy(number, target) {
-        return refuse(registers, number, args, model.len(), errno::EINVAL);
+        return reject(registers, number, args, model.len(), errno::EINVAL);
     }
     plain(registers, number, args, model)
 }
@@ -137,7 +137,7 @@ pub fn kernel_copy(registers: &Registers, number: u64, args: &[u64; 6], model: &
 pub fn close(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     descriptor_classes::forget(args[0]);
     if is_ours(args[0]) {
-        return refuse(registers, number, args, model.len(), errno::EBADF);
+        return reject(registers, number, args, model.len(), errno::EBADF);
     }
     plain(registers, number, args, model)
 }
@@ -178,7 +178,7 @@ pub fn dup_to(registers: &Registers, number: u64, args: &[u64; 6], model: &'stat
     outsider_signs::yield_descriptors(args[1], args[1]);
     proc_dir::yield_number(args[1]);
     if is_ours(args[0]) {
-        return refuse(registers, number, args, model.len(), errno::EBADF);
+        return reject(registers, number, args, model.len(), errno::EBADF);
     }
     if args[1] as u32 as i32 == process().control_fd && !process().replays() {
         move_control_fd();
@@ -215,7 +215,7 @@ pub fn asked(registers: &Registers, number: u64, args: &[u64; 6], model: &'stati
         _ => true,
     };
     if is_asked && !process().replays() && is_ours(args[0]) {
-        return refuse(registers, number, args, model.len(), errno::EBADF);
+        return reject(registers, number, args, model.len(), errno::EBADF);
     }
     plain(registers, number, args, model)
 }

@@ -76,8 +76,8 @@ fn begin_described(registers: &Registers, number: usize) -> Option<Leave> {
 #[inline]
 pub fn begin(number: u64, args: &[u64; 6], meaning: &Meaning) -> Option<Leave> {
     let form = match meaning.act {
-        Act::Feed if session().detect_all == 0 && meaning.work & effects::SIGNALS == 0 => Form::Fed,
-        Act::Perform(Special::Output) if descriptor_classes::class_of(args[0]) == 0 => Form::Output,
+        Act::Inject if session().detect_all == 0 && meaning.work & effects::SIGNALS == 0 => Form::Injected,
+        Act::Execute(Special::Output) if descriptor_classes::class_of(args[0]) == 0 => Form::Output,
         _ => return None,
     };
     // What is written to may take nothing for a while.
@@ -89,7 +89,7 @@ pub fn begin(number: u64, args: &[u64; 6], meaning: &Meaning) -> Option<Leave> {
     direct.form = form;
     direct.work = meaning.work;
     direct.model = meaning.args;
-    if form == Form::Fed {
+    if form == Form::Injected {
         if meaning.work & effects::NEEDS_BEFORE != 0 {
             direct.before = effects::before(meaning.args, args);
         }
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn on_made(registers: *mut Registers, result: i64) -> Leav
     } else {
         match thread().direct.form {
             Form::Short => end_short(registers, result),
-            Form::Fed => end(registers, result),
+            Form::Injected => end(registers, result),
             Form::Output => end_output(registers, result),
         }
     };

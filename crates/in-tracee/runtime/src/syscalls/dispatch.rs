@@ -18,7 +18,7 @@ use crate::debugger::{agent, breakpoints, edits};
 use crate::ground::kernel::ABORTED;
 use crate::ground::registers::{Leave, Registers};
 use crate::lab;
-use crate::log::call_event::feed;
+use crate::log::call_event::inject;
 use crate::log::effects::{self, Meaning, meaning};
 use crate::preemption::preempt;
 use crate::process::detach;
@@ -28,7 +28,7 @@ use crate::state::block::{process, session, thread};
 use crate::state::call_state::{Before, Done};
 use crate::state::runtime_log::{LogSubject, say};
 use crate::state::{in_lab, live, report, signal_state};
-use crate::syscalls::{calls, detect, direct_calls, filters, proc_opens, specials};
+use crate::syscalls::{calls, direct_calls, filters, page_diff, proc_opens, specials};
 
 /// Called by the entry code for each system call.
 pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     let given_up = process().given_up.load(Ordering::Acquire);
     if given_up != 0 {
         return if process().is_branch() {
-            branch::call(registers, specials::perform)
+            branch::call(registers, specials::execute)
         } else {
             detach::follow(registers)
         };
@@ -177,23 +177,23 @@ fn record_call(registers: &mut Registers, way: Way) -> Leave {
         return leave;
     }
     let result = match meaning.act {
-        Act::Feed if session().detect_all == 0 || cannot_be_detected(nr, &args, &meaning) => {
+        Act::Inject if session().detect_all == 0 || cannot_be_detected(nr, &args, &meaning) => {
             match record_fed(nr, &args, &meaning) {
                 ABORTED => return aborted(registers),
                 result => result,
             }
         }
-        Act::Feed | Act::Detect => match detect::record(registers, nr, &args, meaning.args) {
+        Act::Inject | Act::PageDiff => match page_diff::record(registers, nr, &args, meaning.args) {
             Done::Result(result) => result,
             Done::Aborted => return aborted(registers),
             Done::Elsewhere(leave) => return leave,
         },
-        Act::Perform(special) => match specials::perform(special, nr, registers, meaning.args) {
+        Act::Execute(special) => match specials::execute(special, nr, registers, meaning.args) {
             Done::Result(result) => result,
             Done::Aborted => return aborted(registers),
             Done::Elsewhere(leave) => return leave,
         },
-        Act::Refuse(_) => refuse(nr, &args, &meaning),
+        Act::Reject(_) => reject(nr, &args, &meaning),
         Act::Variant(_) | Act::Options(_) => report::die("a variant of a variant"),
     };
     stopping::finish(nr, &args, result);
@@ -248,7 +248,7 @@ fn record_fed(nr: u64, args: &[u64; 6], meaning: &Meaning) -> i64 {
 }
 
 /// A call that is not made.
-fn refuse(nr: u64, args: &[u64; 6], meaning: &Meaning) -> i64 {
+fn reject(nr: u64, args: &[u64; 6], meaning: &Meaning) -> i64 {
     let result = -i64::from(errno::ENOSYS);
     log_call(nr, args, meaning.args, 0, result, &Before::default(), REFUSED);
     result
@@ -325,14 +325,14 @@ fn replay_call(registers: &mut Registers) -> Leave {
         return filters::replay(registers, word);
     }
     let meaning = meaning(nr, &args);
-    if let Act::Perform(special) = meaning.act {
-        match specials::perform(special, nr, registers, meaning.args) {
+    if let Act::Execute(special) = meaning.act {
+        match specials::execute(special, nr, registers, meaning.args) {
             Done::Result(result) => registers.rax = result as u64,
             Done::Aborted => report::fail("a replayed call was interrupted"),
             Done::Elsewhere(leave) => return leave,
         }
     } else {
-        registers.rax = feed(word, registers) as u64;
+        registers.rax = inject(word, registers) as u64;
     }
     if word.flags() & SIGNAL_FOLLOWS != 0 && signals::replay_following(registers) {
         return Leave::Exactly;

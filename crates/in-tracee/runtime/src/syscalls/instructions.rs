@@ -43,7 +43,7 @@ pub unsafe extern "C" fn on_instruction(registers: *mut Registers) {
     } else {
         let yields = process().shares_token && !process().replays();
         let yielded = yields && yield_alternately(instruction, registers);
-        perform(instruction, site.instruction(), registers);
+        execute(instruction, site.instruction(), registers);
         yielded
     };
     // Another thread may have rewritten what follows meanwhile.
@@ -151,7 +151,7 @@ pub fn emulate(signal: u32, context: &mut RealFrame) -> bool {
         return true;
     }
     let mut registers = context.registers();
-    perform(instruction, &code[..bytes], &mut registers);
+    execute(instruction, &code[..bytes], &mut registers);
     let address = registers.rip;
     registers.rip += bytes as u64;
     if process().replays() && sites::cover_again_at(address) {
@@ -183,7 +183,7 @@ fn instruction_of(kind: u8) -> Option<Instruction> {
 }
 
 /// Performs the instruction with these registers, but for the instruction pointer.
-fn perform(instruction: Instruction, code: &[u8], registers: &mut Registers) {
+fn execute(instruction: Instruction, code: &[u8], registers: &mut Registers) {
     let inputs = [registers.rax & 0xffff_ffff, registers.rcx & 0xffff_ffff];
     let outputs =
         if is_replayed() { replay(instruction, &inputs, registers) } else { record(instruction, &inputs) };

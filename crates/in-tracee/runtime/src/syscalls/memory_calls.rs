@@ -19,7 +19,7 @@ use crate::ground::memory::{self, in_region, pages};
 use crate::ground::proc_files::Path;
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, map_changes};
-use crate::log::call_event::{begin_call, consume, feed_with, recorded_result};
+use crate::log::call_event::{begin_call, consume, inject_with, recorded_result};
 use crate::log::kept_files::{self, Kept};
 use crate::scheduler::shared_files;
 use crate::state::block::{process, space};
@@ -104,7 +104,7 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
     };
     if matches!(kept, Kept::Kernels) && is_of_counters(fd) {
         // As for who may not lock that much memory; the counters can be read.
-        return crate::log::call_event::refuse(registers, number, args, 6, errno::EPERM);
+        return crate::log::call_event::reject(registers, number, args, 6, errno::EPERM);
     }
     if matches!(kept, Kept::Device) {
         return Done::Elsewhere(crate::process::detach::detach(
@@ -340,7 +340,7 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
         let end = start + pages(bytes);
         mapped_files::note(Place { start, end, identity, offset, only_shows, is_private: !is_shared });
     }
-    let result = feed_with(word, registers, &mut |_, _, _, _| {});
+    let result = inject_with(word, registers, &mut |_, _, _, _| {});
     if writable_first && protection != 3 {
         kernel::mprotect(start, pages(bytes), protection as u32);
     }
@@ -386,7 +386,7 @@ fn file_reference(word: Header) -> Option<(u32, u64, [u64; 2])> {
 /// its bytes, where it was moved to.
 pub fn replay_parts(registers: &Registers, follow: &mut dyn FnMut(u64, u64, u64)) -> i64 {
     let Some(word) = process().log.peek() else { report::log_ended() };
-    feed_with(word, registers, &mut |tag, start, bytes, source| {
+    inject_with(word, registers, &mut |tag, start, bytes, source| {
         if tag == Tag::Part
             && bytes == 16
             && let Some([length, moved_to]) = memory::read::<[u64; 2]>(source)
@@ -494,7 +494,7 @@ fn protected(address: u64, bytes: u64, protection: u64) {
 pub fn pkey_mprotect(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     match args[3] as i32 {
         -1 | 0 => mprotect(registers, number, args, model),
-        _ => crate::log::call_event::refuse(registers, number, args, model.len(), errno::EINVAL),
+        _ => crate::log::call_event::reject(registers, number, args, model.len(), errno::EINVAL),
     }
 }
 

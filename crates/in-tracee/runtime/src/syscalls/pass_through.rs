@@ -33,9 +33,9 @@ pub fn call(registers: &mut Registers) -> Leave {
     }
     let meaning = meaning(number, &args);
     let done = match meaning.act {
-        Act::Feed | Act::Detect | Act::Variant(_) | Act::Options(_) => plain(number, &args, meaning.args),
-        Act::Refuse(_) => Done::Result(-i64::from(errno::ENOSYS)),
-        Act::Perform(special) => match special {
+        Act::Inject | Act::PageDiff | Act::Variant(_) | Act::Options(_) => plain(number, &args, meaning.args),
+        Act::Reject(_) => Done::Result(-i64::from(errno::ENOSYS)),
+        Act::Execute(special) => match special {
             Special::Mmap => map(&args),
             Special::Output | Special::KernelCopy => plain(number, &args, meaning.args),
             Special::Execve | Special::Execveat => {
@@ -45,7 +45,7 @@ pub fn call(registers: &mut Registers) -> Leave {
                 Done::Result(-i64::from(errno::EPERM))
             }
             Special::ExitGroup => kernel::exit_group(args[0] as i32),
-            other => specials::perform(other, number, registers, meaning.args),
+            other => specials::execute(other, number, registers, meaning.args),
         },
     };
     match done {

@@ -27,7 +27,7 @@ const PRIVATE: u32 = 0x80;
 const REALTIME: u32 = 0x100;
 
 /// Performs one of the commands.
-pub fn perform(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+pub fn execute(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     if process().replays() {
         return call_event::replayed(registers);
     }
@@ -36,7 +36,7 @@ pub fn perform(registers: &Registers, number: u64, args: &[u64; 6], model: &'sta
     // Only these know two clocks; the kernel refuses the flag for all others.
     let has_clock = matches!(command, nr::FUTEX_LOCK_PI2 | nr::FUTEX_WAIT_REQUEUE_PI);
     if operation as u32 & REALTIME != 0 && !has_clock {
-        return call_event::refuse(registers, number, args, model.len(), errno::ENOSYS);
+        return call_event::reject(registers, number, args, model.len(), errno::ENOSYS);
     }
     let mut changed = word;
     let result = match command {
@@ -50,11 +50,11 @@ pub fn perform(registers: &Registers, number: u64, args: &[u64; 6], model: &'sta
         nr::FUTEX_WAIT_REQUEUE_PI | nr::FUTEX_CMP_REQUEUE_PI => {
             changed = args[4];
             if word == changed {
-                return call_event::refuse(registers, number, args, model.len(), errno::EINVAL);
+                return call_event::reject(registers, number, args, model.len(), errno::EINVAL);
             }
             if command == nr::FUTEX_WAIT_REQUEUE_PI { wait_to_lock(args) } else { wake_to_lock(args) }
         }
-        _ => return call_event::refuse(registers, number, args, model.len(), errno::ENOSYS),
+        _ => return call_event::reject(registers, number, args, model.len(), errno::ENOSYS),
     };
     if result == ABORTED {
         return Done::Aborted;

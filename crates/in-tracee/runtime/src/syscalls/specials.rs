@@ -1,6 +1,6 @@
 //! Calls with code of their own, in both modes.
 //!
-//! Each function performs its call and logs it when recording, or consumes its
+//! Each function executes its call and logs it when recording, or consumes its
 //! event when replaying: one place for both.
 
 use core::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::code::{clocks, gs};
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::registers::Registers;
 use crate::ground::{memory, proc_dir, stack_limit};
-use crate::log::call_event::{begin_call, refuse, replayed};
+use crate::log::call_event::{begin_call, reject, replayed};
 use crate::log::effects;
 use crate::process::{processes, threads};
 use crate::signals;
@@ -26,8 +26,8 @@ use crate::syscalls::{
     time_calls, tracing, visible_descriptors,
 };
 
-/// Performs or replays a call.
-pub fn perform(special: Special, number: u64, registers: &mut Registers, model: &'static [Arg]) -> Done {
+/// Executes or replays a call.
+pub fn execute(special: Special, number: u64, registers: &mut Registers, model: &'static [Arg]) -> Done {
     let args = registers.args();
     match special {
         Special::Mmap => memory_calls::mmap(registers, &args),
@@ -60,13 +60,13 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
         Special::MaskedWait => masked_wait(registers, number, &args, model),
         Special::ArchPrctl => arch_prctl(registers, number, &args),
         Special::Prctl => prctl(registers, number, &args),
-        Special::ClockGettime => time_calls::perform(registers, number, &args, args[0], &[(args[1], 0, 16)]),
+        Special::ClockGettime => time_calls::execute(registers, number, &args, args[0], &[(args[1], 0, 16)]),
         Special::Gettimeofday => {
-            time_calls::perform(registers, number, &args, 0, &[(args[0], 0, 16), (args[1], 2, 8)])
+            time_calls::execute(registers, number, &args, 0, &[(args[0], 0, 16), (args[1], 2, 8)])
         }
-        Special::Time => time_calls::perform_time(registers, number, &args),
+        Special::Time => time_calls::execute_time(registers, number, &args),
         Special::Getcpu => {
-            time_calls::perform(registers, number, &args, 0, &[(args[0], 0, 4), (args[1], 1, 4)])
+            time_calls::execute(registers, number, &args, 0, &[(args[0], 0, 4), (args[1], 1, 4)])
         }
         Special::Output => descriptors::output(registers, number, &args, model),
         Special::KernelCopy => descriptors::kernel_copy(registers, number, &args, model),
@@ -92,7 +92,7 @@ pub fn perform(special: Special, number: u64, registers: &mut Registers, model: 
             proc_dir::keep();
             plain(registers, number, &args, model)
         }
-        Special::FutexPi => priority_futexes::perform(registers, number, &args, model),
+        Special::FutexPi => priority_futexes::execute(registers, number, &args, model),
         Special::Namespaces => change(registers, number, &args, model),
         Special::Receive | Special::GetRobustList | Special::PidfdGetfd => {
             plain(registers, number, &args, model)
@@ -309,7 +309,7 @@ fn arch_prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
     const ARCH_GET_GS: u64 = 0x1004;
     match args[0] {
         // gs is the runtime's.
-        ARCH_SET_GS if !gs::can_be_shared() => refuse(registers, number, args, 2, errno::EPERM),
+        ARCH_SET_GS if !gs::can_be_shared() => reject(registers, number, args, 2, errno::EPERM),
         ARCH_SET_GS => {
             const ADDRESSES_END: u64 = 0x7fff_ffff_f000;
             let result = if args[1] < ADDRESSES_END { 0 } else { -i64::from(errno::EPERM) };
@@ -336,7 +336,7 @@ fn arch_prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
             own(registers, number, args, 2, result, &[(args[1], 8)])
         }
         // cpuid faulting, AMX permission, shadow stacks: as on a machine without.
-        _ => refuse(registers, number, args, 2, errno::EINVAL),
+        _ => reject(registers, number, args, 2, errno::EINVAL),
     }
 }
 
@@ -370,7 +370,7 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
         }
         PR_SET_TSC => own(registers, number, args, 5, clocks::set_permission(args[1]), &[]),
         PR_SET_MM if args[1] & 0xffff_ffff != PR_SET_MM_MAP_SIZE => {
-            refuse(registers, number, args, 5, errno::EINVAL)
+            reject(registers, number, args, 5, errno::EINVAL)
         }
         PR_SET_MM => {
             // Its size goes where the argument behind says.
@@ -382,7 +382,7 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
             };
             plain(registers, number, args, &MODEL)
         }
-        PR_SET_SYSCALL_USER_DISPATCH => refuse(registers, number, args, 5, errno::EINVAL),
+        PR_SET_SYSCALL_USER_DISPATCH => reject(registers, number, args, 5, errno::EINVAL),
         // A filter of ours needs the flag, which the program did not ask for.
         PR_SET_NO_NEW_PRIVS if is_filtered() && args[1..5] == [1, 0, 0, 0] => {
             process_block.no_new_privileges = true;
@@ -400,12 +400,12 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
         PR_GET_SECCOMP => own(registers, number, args, 5, filters::mode(), &[]),
         option => match syscall_model::PRCTL.find(option) {
             Some(variant) => match variant.act {
-                syscall_model::Act::Refuse(_) => {
-                    refuse(registers, number, args, variant.args.len(), errno::EINVAL)
+                syscall_model::Act::Reject(_) => {
+                    reject(registers, number, args, variant.args.len(), errno::EINVAL)
                 }
                 _ => plain(registers, number, args, variant.args),
             },
-            None => refuse(registers, number, args, 5, errno::EINVAL),
+            None => reject(registers, number, args, 5, errno::EINVAL),
         },
     }
 }
@@ -421,7 +421,7 @@ fn process_vm(registers: &Registers, number: u64, args: &[u64; 6], model: &'stat
         return plain(registers, number, args, model);
     }
     if foreign_memory::meets_region(args) {
-        return refuse(registers, number, args, model.len(), errno::EFAULT);
+        return reject(registers, number, args, model.len(), errno::EFAULT);
     }
     foreign_memory::write(number, args, model)
 }

@@ -52,7 +52,7 @@ pub fn record_short(registers: &mut Registers) -> Option<Leave> {
 }
 
 /// A time call: `parts` says which words of the answer go where and how many bytes.
-pub fn perform(
+pub fn execute(
     registers: &Registers,
     number: u64,
     args: &[u64; 6],
@@ -89,7 +89,7 @@ pub fn perform(
 }
 
 /// time(2): the answer is the result, too.
-pub fn perform_time(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
+pub fn execute_time(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
     if process().replays() {
         return replayed(registers);
     }

@@ -61,7 +61,7 @@ pub fn ptrace(registers: &mut Registers, number: u64, args: &[u64; 6], model: &'
     }
     let [what, pid, address, data, ..] = *args;
     let Some(mut other) = find(pid as i32) else {
-        return tracing_outside::perform(registers, number, args, model);
+        return tracing_outside::execute(registers, number, args, model);
     };
     let mut written = [(0, 0); 2];
     let result = match what {

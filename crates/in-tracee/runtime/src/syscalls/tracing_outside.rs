@@ -49,15 +49,15 @@ const SIGINFO_BYTES: u64 = 128;
 const SEGMENT_BYTES: u64 = 16;
 
 /// The call, of a process that none of the lane is.
-pub fn perform(registers: &mut Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+pub fn execute(registers: &mut Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
     match args[0] {
         request::TRACEME => be_traced(registers, number, args, model),
         // Whoever is recorded does not stop for others; what others do is no part of the recording.
         request::ATTACH | request::SEIZE if killing::is_of_recording(args[1] as i32) => {
-            call_event::refuse(registers, number, args, model.len(), errno::EPERM)
+            call_event::reject(registers, number, args, model.len(), errno::EPERM)
         }
         // What such a request writes nobody has described.
-        what if !is_described(what) => crate::syscalls::detect::record(registers, number, args, model),
+        what if !is_described(what) => crate::syscalls::page_diff::record(registers, number, args, model),
         _ => {
             let result = kernel::call(number as u32, *args);
             begin_call(number, args, model.len(), result, 0);
@@ -76,7 +76,7 @@ fn be_traced(registers: &mut Registers, number: u64, args: &[u64; 6], model: &'s
     let is_first = process().lane == 0;
     if !is_first && session().interception == Interception::Seccomp as u32 {
         // It would go on through the runtime, and its new image would die of the filter.
-        return call_event::refuse(registers, number, args, model.len(), errno::EPERM);
+        return call_event::reject(registers, number, args, model.len(), errno::EPERM);
     }
     if !is_first && !process().in_parents_memory {
         return Done::Elsewhere(detach::detach(registers, StopReason::Traced as u16, ""));

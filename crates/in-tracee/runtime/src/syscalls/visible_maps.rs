@@ -57,7 +57,7 @@ pub fn note(fd: u64) {
 /// Reads from such a list, or moves in it; `None`: the call is something else. The caller
 /// holds the token.
 #[cold]
-pub fn perform(number: u64, args: &[u64; 6]) -> Option<i64> {
+pub fn execute(number: u64, args: &[u64; 6]) -> Option<i64> {
     let [fd, buffer, count, offset, ..] = *args;
     let (vectored, positioned) = match number as u32 {
         nr::__NR_read => (false, false),

@@ -10,15 +10,15 @@ use crate::variants::IOCTL;
 
 pub(super) const ROWS: &[Row] = rows! {
     2 open(filename: PATH, flags: of(&OPEN), mode: MODE), blocks;
-    3 close(fd: FD) => perform(Close), blocks, releases;
+    3 close(fd: FD) => execute(Close), blocks, releases;
     4 stat(filename: PATH, statbuf: writes(Stat, Fixed(144)));
-    5 fstat(fd: FD, statbuf: writes(Stat, Fixed(144))) => perform(AskDescriptor);
+    5 fstat(fd: FD, statbuf: writes(Stat, Fixed(144))) => execute(AskDescriptor);
     6 lstat(filename: PATH, statbuf: writes(Stat, Fixed(144)));
     16 ioctl(fd: FD, cmd: HEX, arg: ADDRESS) => Variant(&IOCTL), blocks;
     21 access(filename: PATH, mode: of(&ACCESS));
     22 pipe(fildes: writes(I32Pair, Fixed(8)));
-    32 dup(fildes: FD) => perform(AskDescriptor);
-    33 dup2(oldfd: FD, newfd: FD) => perform(DupTo);
+    32 dup(fildes: FD) => execute(AskDescriptor);
+    33 dup2(oldfd: FD, newfd: FD) => execute(DupTo);
     72 fcntl(fd: FD, cmd: INT, arg: HEX) => Variant(&FCNTL), releases, acquires;
     73 flock(fd: FD, cmd: of(&FLOCK)), blocks, releases, acquires;
     74 fsync(fd: FD), blocks;
@@ -48,8 +48,8 @@ pub(super) const ROWS: &[Row] = rows! {
     136 ustat(dev: HEX, ubuf: writes(Opaque, Fixed(32)));
     137 statfs(pathname: PATH, buf: writes(Statfs, Fixed(120)));
     138 fstatfs(fd: FD, buf: writes(Statfs, Fixed(120)));
-    155 pivot_root(new_root: PATH, put_old: PATH) => perform(ChangeRoot);
-    161 chroot(filename: PATH) => perform(ChangeRoot), outward;
+    155 pivot_root(new_root: PATH, put_old: PATH) => execute(ChangeRoot);
+    161 chroot(filename: PATH) => execute(ChangeRoot), outward;
     162 sync(), blocks;
     165 mount(dev_name: TEXT, dir_name: PATH, type: TEXT, flags: of(&MOUNT), data: ADDRESS), blocks, outward;
     166 umount2(name: PATH, flags: of(&UMOUNT)), blocks, outward;
@@ -66,7 +66,7 @@ pub(super) const ROWS: &[Row] = rows! {
     198 lremovexattr(path: PATH, name: TEXT);
     199 fremovexattr(fd: FD, name: TEXT);
     212 lookup_dcookie(cookie: HEX, buf: fills(Bytes), len: SIZE);
-    217 getdents64(fd: FD, dirent: updates(Positive, Dirents, RetOrArg(2)), count: UINT) => perform(ListDirectory);
+    217 getdents64(fd: FD, dirent: updates(Positive, Dirents, RetOrArg(2)), count: UINT) => execute(ListDirectory);
     235 utimes(filename: PATH, utimes: reads(Opaque, Fixed(32)));
     253 inotify_init();
     254 inotify_add_watch(fd: FD, pathname: PATH, mask: of(&INOTIFY)), outward;
@@ -77,7 +77,7 @@ pub(super) const ROWS: &[Row] = rows! {
     260 fchownat(dfd: DIRFD, filename: PATH, user: ID, group: ID, flag: of(&AT)), outward;
     261 futimesat(dfd: DIRFD, filename: PATH, utimes: reads(Opaque, Fixed(32)));
     262 newfstatat(dfd: DIRFD, filename: PATH, statbuf: writes(Stat, Fixed(144)), flag: of(&AT))
-        => perform(AskDescriptor);
+        => execute(AskDescriptor);
     263 unlinkat(dfd: DIRFD, pathname: PATH, flag: of(&UNLINKAT)), outward;
     264 renameat(olddfd: DIRFD, oldname: PATH, newdfd: DIRFD, newname: PATH), outward;
     265 linkat(olddfd: DIRFD, oldname: PATH, newdfd: DIRFD, newname: PATH, flags: of(&AT)), outward;
@@ -88,7 +88,7 @@ pub(super) const ROWS: &[Row] = rows! {
     280 utimensat(dfd: DIRFD, filename: PATH, utimes: reads(Opaque, Fixed(32)), flags: of(&AT)), outward;
     284 eventfd(count: UINT);
     290 eventfd2(count: UINT, flags: of(&CLOEXEC_NONBLOCK));
-    292 dup3(oldfd: FD, newfd: FD, flags: of(&CLOEXEC_NONBLOCK)) => perform(DupTo);
+    292 dup3(oldfd: FD, newfd: FD, flags: of(&CLOEXEC_NONBLOCK)) => execute(DupTo);
     293 pipe2(fildes: writes(I32Pair, Fixed(8)), flags: of(&PIPE));
     294 inotify_init1(flags: of(&CLOEXEC_NONBLOCK));
     300 fanotify_init(flags: of(&FAN_INIT), event_f_flags: of(&OPEN));
@@ -98,18 +98,18 @@ pub(super) const ROWS: &[Row] = rows! {
     304 open_by_handle_at(mountdirfd: DIRFD, handle: reads(Opaque, Counted { header: 8, at: 0, each: 1 }),
         flags: of(&OPEN)), blocks;
     306 syncfs(fd: FD), blocks;
-    308 setns(fd: FD, nstype: of(&CLONE)) => perform(Namespaces);
+    308 setns(fd: FD, nstype: of(&CLONE)) => execute(Namespaces);
     316 renameat2(olddfd: DIRFD, oldname: PATH, newdfd: DIRFD, newname: PATH, flags: of(&RENAME)), outward;
     319 memfd_create(uname: TEXT, flags: of(&MEMFD));
     332 statx(dfd: DIRFD, filename: PATH, flags: of(&AT), mask: of(&STATX),
-        buffer: writes(Statx, Fixed(256))) => perform(AskDescriptor);
+        buffer: writes(Statx, Fixed(256))) => execute(AskDescriptor);
     428 open_tree(dfd: DIRFD, filename: PATH, flags: of(&OPEN_TREE));
     429 move_mount(from_dfd: DIRFD, from_path: PATH, to_dfd: DIRFD, to_path: PATH, flags: of(&MOVE_MOUNT));
     430 fsopen(fs_name: TEXT, flags: HEX);
     431 fsconfig(fd: FD, cmd: of(&FSCONFIG), key: TEXT, value: ADDRESS, aux: INT), blocks;
     432 fsmount(fs_fd: FD, flags: HEX, attr_flags: HEX);
     433 fspick(dfd: DIRFD, path: PATH, flags: HEX);
-    436 close_range(fd: UINT, max_fd: UINT, flags: of(&CLOSE_RANGE)) => perform(CloseRange), blocks;
+    436 close_range(fd: UINT, max_fd: UINT, flags: of(&CLOSE_RANGE)) => execute(CloseRange), blocks;
     437 openat2(dfd: DIRFD, filename: PATH, how: reads(Opaque, Arg(3)), usize: SIZE), blocks, outward;
     439 faccessat2(dfd: DIRFD, filename: PATH, mode: of(&ACCESS), flags: of(&FACCESSAT));
     442 mount_setattr(dfd: DIRFD, path: PATH, flags: of(&AT), uattr: reads(Opaque, Arg(4)), usize: SIZE);

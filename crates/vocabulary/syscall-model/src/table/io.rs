@@ -8,48 +8,48 @@ const AIO: &str = "its operations write memory when they complete, outside of an
 
 pub(super) const ROWS: &[Row] = rows! {
     0 read(fd: FD, buf: fills(Bytes), count: SIZE), blocks, acquires;
-    1 write(fd: FD, buf: reads(Bytes, Arg(2)), count: SIZE) => perform(Output), blocks, releases;
+    1 write(fd: FD, buf: reads(Bytes, Arg(2)), count: SIZE) => execute(Output), blocks, releases;
     8 lseek(fd: FD, offset: LONG, whence: of(&SEEK));
     17 pread64(fd: FD, buf: fills(Bytes), count: SIZE, pos: LONG), blocks, acquires;
     18 pwrite64(fd: FD, buf: reads(Bytes, Arg(2)), count: SIZE, pos: LONG)
-        => perform(Output), blocks, releases;
+        => execute(Output), blocks, releases;
     19 readv(fd: FD, vec: iov_out(2), vlen: SIZE), blocks, acquires;
-    20 writev(fd: FD, vec: iov_in(2), vlen: SIZE) => perform(Output), blocks, releases;
+    20 writev(fd: FD, vec: iov_in(2), vlen: SIZE) => execute(Output), blocks, releases;
     40 sendfile(out_fd: FD, in_fd: FD, offset: OFFSET, count: SIZE)
-        => perform(KernelCopy), blocks, releases, acquires;
+        => execute(KernelCopy), blocks, releases, acquires;
     187 readahead(fd: FD, offset: LONG, count: SIZE), blocks;
-    206 io_setup(nr_events: UINT, ctx: U64_OUT) => refuse(AIO);
-    207 io_destroy(ctx: HEX) => refuse(AIO);
+    206 io_setup(nr_events: UINT, ctx: U64_OUT) => reject(AIO);
+    207 io_destroy(ctx: HEX) => reject(AIO);
     208 io_getevents(ctx: HEX, min_nr: LONG, nr: LONG, events: writes_when(Positive, Opaque, RetTimes(32)),
-        timeout: TIMESPEC) => refuse(AIO), blocks;
-    209 io_submit(ctx: HEX, nr: LONG, iocbpp: reads(Opaque, ArgTimes(1, 8))) => refuse(AIO);
-    210 io_cancel(ctx: HEX, iocb: reads(Opaque, Fixed(64)), result: writes(Opaque, Fixed(32))) => refuse(AIO);
+        timeout: TIMESPEC) => reject(AIO), blocks;
+    209 io_submit(ctx: HEX, nr: LONG, iocbpp: reads(Opaque, ArgTimes(1, 8))) => reject(AIO);
+    210 io_cancel(ctx: HEX, iocb: reads(Opaque, Fixed(64)), result: writes(Opaque, Fixed(32))) => reject(AIO);
     221 fadvise64(fd: FD, offset: LONG, len: SIZE, advice: of(&FADVISE));
     275 splice(fd_in: FD, off_in: OFFSET, fd_out: FD, off_out: OFFSET, len: SIZE, flags: of(&SPLICE))
-        => perform(KernelCopy), blocks, releases, acquires;
+        => execute(KernelCopy), blocks, releases, acquires;
     276 tee(fdin: FD, fdout: FD, len: SIZE, flags: of(&SPLICE))
-        => perform(KernelCopy), blocks, releases, acquires;
+        => execute(KernelCopy), blocks, releases, acquires;
     277 sync_file_range(fd: FD, offset: LONG, nbytes: LONG, flags: of(&SYNC_RANGE)), blocks;
     278 vmsplice(fd: FD, iov: iov_in(2), nr_segs: SIZE, flags: of(&SPLICE))
-        => refuse("the pages stay shared with the pipe, so that later stores change what is read from it"),
+        => reject("the pages stay shared with the pipe, so that later stores change what is read from it"),
         blocks, releases, acquires;
     285 fallocate(fd: FD, mode: of(&FALLOCATE), offset: LONG, len: LONG), blocks;
     295 preadv(fd: FD, vec: iov_out(2), vlen: SIZE, pos_l: HEX, pos_h: HEX), blocks, acquires;
     296 pwritev(fd: FD, vec: iov_in(2), vlen: SIZE, pos_l: HEX, pos_h: HEX)
-        => perform(Output), blocks, releases;
+        => execute(Output), blocks, releases;
     326 copy_file_range(fd_in: FD, off_in: OFFSET, fd_out: FD, off_out: OFFSET, len: SIZE, flags: HEX)
-        => perform(KernelCopy), blocks, releases, acquires;
+        => execute(KernelCopy), blocks, releases, acquires;
     327 preadv2(fd: FD, vec: iov_out(2), vlen: SIZE, pos_l: HEX, pos_h: HEX, flags: of(&RWF)),
         blocks, acquires;
     328 pwritev2(fd: FD, vec: iov_in(2), vlen: SIZE, pos_l: HEX, pos_h: HEX, flags: of(&RWF))
-        => perform(Output), blocks, releases;
+        => execute(Output), blocks, releases;
     333 io_pgetevents(ctx: HEX, min_nr: LONG, nr: LONG, events: writes_when(Positive, Opaque, RetTimes(32)),
-        timeout: TIMESPEC, usig: reads(Opaque, Fixed(16))) => refuse(AIO), blocks;
+        timeout: TIMESPEC, usig: reads(Opaque, Fixed(16))) => reject(AIO), blocks;
     425 io_uring_setup(entries: UINT, params: updates(Always, Opaque, Fixed(120)))
-        => refuse("its rings are memory that the kernel writes at any time");
+        => reject("its rings are memory that the kernel writes at any time");
     426 io_uring_enter(fd: FD, to_submit: UINT, min_complete: UINT, flags: HEX, argp: reads(Opaque, Arg(5)),
-        argsz: SIZE) => refuse("its rings are memory that the kernel writes at any time"), blocks;
+        argsz: SIZE) => reject("its rings are memory that the kernel writes at any time"), blocks;
     427 io_uring_register(fd: FD, opcode: UINT, arg: ADDRESS, nr_args: UINT)
-        => refuse("its rings are memory that the kernel writes at any time"), blocks;
+        => reject("its rings are memory that the kernel writes at any time"), blocks;
     451 cachestat(fd: FD, range: reads(Opaque, Fixed(16)), cstat: writes(Opaque, Fixed(40)), flags: HEX);
 };

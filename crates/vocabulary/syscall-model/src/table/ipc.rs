@@ -9,12 +9,12 @@ use crate::variants::{MSGCTL, SEMCTL, SHMCTL};
 
 pub(super) const ROWS: &[Row] = rows! {
     29 shmget(key: HEX, size: SIZE, shmflg: of(&IPC_GET)), outward;
-    30 shmat(shmid: INT, shmaddr: ADDRESS, shmflg: of(&SHMAT)) => perform(Shmat);
+    30 shmat(shmid: INT, shmaddr: ADDRESS, shmflg: of(&SHMAT)) => execute(Shmat);
     31 shmctl(shmid: INT, cmd: INT, buf: ADDRESS) => Variant(&SHMCTL);
     64 semget(key: HEX, nsems: INT, semflg: of(&IPC_GET)), outward;
     65 semop(semid: INT, tsops: reads(Opaque, ArgTimes(2, 6)), nsops: UINT), blocks, releases, acquires;
     66 semctl(semid: INT, semnum: INT, cmd: INT, arg: HEX) => Variant(&SEMCTL), releases, acquires;
-    67 shmdt(shmaddr: ADDRESS) => perform(Shmdt);
+    67 shmdt(shmaddr: ADDRESS) => execute(Shmdt);
     68 msgget(key: HEX, msgflg: of(&IPC_GET)), outward;
     69 msgsnd(msqid: INT, msgp: reads(Opaque, ArgPlus(2, 8)), msgsz: SIZE, msgflg: of(&IPC_MSG)),
         blocks, releases;

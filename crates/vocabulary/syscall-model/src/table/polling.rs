@@ -24,17 +24,17 @@ pub(super) const ROWS: &[Row] = rows! {
     270 pselect6(n: INT, inp: updates(Success, FdSet, BitsOfArg(0)),
         outp: updates(Success, FdSet, BitsOfArg(0)), exp: updates(Success, FdSet, BitsOfArg(0)),
         tsp: updates(Always, Timespec, Fixed(16)), sig: reads(Opaque, Fixed(16)))
-        => perform(MaskedWait), blocks, acquires;
+        => execute(MaskedWait), blocks, acquires;
     271 ppoll(ufds: updates(Always, PollFds, ArgTimes(1, 8)), nfds: UINT,
         tsp: updates(Always, Timespec, Fixed(16)), sigmask: reads(Sigset, Arg(4)), sigsetsize: SIZE)
-        => perform(MaskedWait), blocks, acquires;
+        => execute(MaskedWait), blocks, acquires;
     281 epoll_pwait(epfd: FD, events: writes_when(Positive, EpollEvents, RetTimes(12)), maxevents: INT,
         timeout: INT, sigmask: reads(Sigset, Arg(5)), sigsetsize: SIZE)
-        => perform(MaskedWait), blocks, acquires;
+        => execute(MaskedWait), blocks, acquires;
     291 epoll_create1(flags: of(&CLOEXEC_NONBLOCK));
     441 epoll_pwait2(epfd: FD, events: writes_when(Positive, EpollEvents, RetTimes(12)), maxevents: INT,
         timeout: TIMESPEC, sigmask: reads(Sigset, Arg(5)), sigsetsize: SIZE)
-        => perform(MaskedWait), blocks, acquires;
+        => execute(MaskedWait), blocks, acquires;
     449 futex_waitv(waiters: reads(Opaque, ArgTimes(1, 24)), nr_futexes: UINT, flags: HEX, timeout: TIMESPEC,
         clockid: of(&CLOCK)), blocks, acquires;
     454 futex_wake(uaddr: ADDRESS, mask: HEX, nr: INT, flags: of(&FUTEX2)), releases;

@@ -9,16 +9,16 @@ pub(super) const ROWS: &[Row] = rows! {
     24 sched_yield();
     39 getpid();
     56 clone(flags: of(&CLONE), newsp: ADDRESS, parent_tid: updates(Success, I32, Fixed(4)),
-        child_tid: ADDRESS, tls: ADDRESS) => perform(Clone), blocks;
-    57 fork() => perform(Fork);
-    58 vfork() => perform(Vfork), blocks;
-    59 execve(filename: PATH, argv: TEXT_LIST, envp: TEXT_LIST) => perform(Execve), blocks;
-    60 exit(error_code: INT) => perform(Exit);
+        child_tid: ADDRESS, tls: ADDRESS) => execute(Clone), blocks;
+    57 fork() => execute(Fork);
+    58 vfork() => execute(Vfork), blocks;
+    59 execve(filename: PATH, argv: TEXT_LIST, envp: TEXT_LIST) => execute(Execve), blocks;
+    60 exit(error_code: INT) => execute(Exit);
     61 wait4(pid: PID, stat_addr: writes_when(Positive, WaitStatus, Fixed(4)), options: of(&WAIT),
         ru: writes_when(Positive, Rusage, Fixed(144))), blocks, acquires;
     97 getrlimit(resource: of(&RLIMIT), rlim: writes(Rlimit, Fixed(16)));
     98 getrusage(who: of(&RUSAGE), ru: writes(Rusage, Fixed(144)));
-    101 ptrace(request: of(&PTRACE), pid: PID, addr: HEX, data: HEX) => perform(Ptrace), blocks, outward;
+    101 ptrace(request: of(&PTRACE), pid: PID, addr: HEX, data: HEX) => execute(Ptrace), blocks, outward;
     102 getuid();
     104 getgid();
     105 setuid(uid: ID);
@@ -54,36 +54,36 @@ pub(super) const ROWS: &[Row] = rows! {
     147 sched_get_priority_min(policy: of(&SCHED));
     148 sched_rr_get_interval(pid: PID, interval: writes(Timespec, Fixed(16)));
     154 modify_ldt(func: INT, ptr: ADDRESS, bytecount: SIZE)
-        => refuse("segment descriptors are state of the processor that replay does not rebuild");
-    157 prctl(option: INT, arg2: HEX, arg3: HEX, arg4: HEX, arg5: HEX) => perform(Prctl);
-    158 arch_prctl(option: HEX, arg2: ADDRESS) => perform(ArchPrctl);
-    160 setrlimit(resource: of(&RLIMIT), rlim: reads(Rlimit, Fixed(16))) => perform(SetRlimit);
+        => reject("segment descriptors are state of the processor that replay does not rebuild");
+    157 prctl(option: INT, arg2: HEX, arg3: HEX, arg4: HEX, arg5: HEX) => execute(Prctl);
+    158 arch_prctl(option: HEX, arg2: ADDRESS) => execute(ArchPrctl);
+    160 setrlimit(resource: of(&RLIMIT), rlim: reads(Rlimit, Fixed(16))) => execute(SetRlimit);
     186 gettid();
     203 sched_setaffinity(pid: PID, len: UINT, user_mask: reads(Opaque, Arg(1))), outward;
     204 sched_getaffinity(pid: PID, len: UINT, user_mask: fills(Opaque));
     205 set_thread_area(u_info: ADDRESS);
     211 get_thread_area(u_info: ADDRESS);
-    218 set_tid_address(tidptr: ADDRESS) => perform(SetTidAddress);
+    218 set_tid_address(tidptr: ADDRESS) => execute(SetTidAddress);
     219 restart_syscall(), blocks;
-    231 exit_group(error_code: INT) => perform(ExitGroup);
+    231 exit_group(error_code: INT) => execute(ExitGroup);
     247 waitid(which: of(&WAIT_ID), upid: PID, infop: updates(Always, Siginfo, Fixed(128)),
         options: of(&WAIT), ru: updates(Success, Rusage, Fixed(144))), blocks, acquires;
     251 ioprio_set(which: of(&IOPRIO), who: INT, ioprio: HEX);
     252 ioprio_get(which: of(&IOPRIO), who: INT);
-    272 unshare(unshare_flags: of(&CLONE)) => perform(Namespaces);
-    273 set_robust_list(head: ADDRESS, len: SIZE) => perform(SetRobustList);
-    274 get_robust_list(pid: PID, head_ptr: U64_OUT, len_ptr: U64_OUT) => perform(GetRobustList);
+    272 unshare(unshare_flags: of(&CLONE)) => execute(Namespaces);
+    273 set_robust_list(head: ADDRESS, len: SIZE) => execute(SetRobustList);
+    274 get_robust_list(pid: PID, head_ptr: U64_OUT, len_ptr: U64_OUT) => execute(GetRobustList);
     302 prlimit64(pid: PID, resource: of(&RLIMIT), new_rlim: reads(Rlimit, Fixed(16)),
-        old_rlim: writes(Rlimit, Fixed(16))) => perform(SetRlimit);
-    309 getcpu(cpup: U32_OUT, nodep: U32_OUT, unused: ADDRESS) => perform(Getcpu);
+        old_rlim: writes(Rlimit, Fixed(16))) => execute(SetRlimit);
+    309 getcpu(cpup: U32_OUT, nodep: U32_OUT, unused: ADDRESS) => execute(Getcpu);
     312 kcmp(pid1: PID, pid2: PID, type: of(&KCMP), idx1: HEX, idx2: HEX);
     314 sched_setattr(pid: PID, uattr: updates(Always, Opaque, SelfSized32), flags: HEX);
     315 sched_getattr(pid: PID, uattr: updates(Success, Opaque, Arg(2)), usize: UINT, flags: HEX);
     322 execveat(fd: DIRFD, filename: PATH, argv: TEXT_LIST, envp: TEXT_LIST,
-        flags: of(&crate::flags::files::AT)) => perform(Execveat), blocks;
+        flags: of(&crate::flags::files::AT)) => execute(Execveat), blocks;
     334 rseq(rseq: ADDRESS, rseq_len: UINT, flags: of(&RSEQ), sig: HEX)
-        => refuse("the kernel sends the thread elsewhere where no call shows it");
+        => reject("the kernel sends the thread elsewhere where no call shows it");
     434 pidfd_open(pid: PID, flags: of(&PIDFD)), outward;
-    435 clone3(uargs: reads(Opaque, Arg(1)), size: SIZE) => perform(Clone3), blocks;
-    438 pidfd_getfd(pidfd: FD, fd: INT, flags: HEX) => perform(PidfdGetfd);
+    435 clone3(uargs: reads(Opaque, Arg(1)), size: SIZE) => execute(Clone3), blocks;
+    438 pidfd_getfd(pidfd: FD, fd: INT, flags: HEX) => execute(PidfdGetfd);
 };

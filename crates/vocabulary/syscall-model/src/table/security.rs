@@ -10,7 +10,7 @@ pub(super) const ROWS: &[Row] = rows! {
     248 add_key(_type: TEXT, _description: TEXT, _payload: reads(Bytes, Arg(3)), plen: SIZE, ringid: INT);
     249 request_key(_type: TEXT, _description: TEXT, _callout_info: TEXT, destringid: INT), blocks;
     250 keyctl(option: INT, arg2: HEX, arg3: HEX, arg4: HEX, arg5: HEX) => Variant(&KEYCTL), blocks;
-    317 seccomp(op: of(&SECCOMP), flags: of(&SECCOMP_FLAGS), uargs: ADDRESS) => perform(Seccomp);
+    317 seccomp(op: of(&SECCOMP), flags: of(&SECCOMP_FLAGS), uargs: ADDRESS) => execute(Seccomp);
     444 landlock_create_ruleset(attr: reads(Opaque, Arg(1)), size: SIZE, flags: HEX);
     445 landlock_add_rule(ruleset_fd: FD, rule_type: of(&LANDLOCK_RULE), rule_attr: reads(Opaque, Fixed(12)),
         flags: HEX);

@@ -11,11 +11,11 @@ pub(super) const ROWS: &[Row] = rows! {
     42 connect(fd: FD, uservaddr: reads(SockAddr, Arg(2)), addrlen: INT), blocks, outward;
     43 accept(fd: FD, upeer_sockaddr: sockaddr_out(2), upeer_addrlen: SOCKLEN), blocks, acquires;
     44 sendto(fd: FD, buff: reads(Bytes, Arg(2)), len: SIZE, flags: of(&MSG), addr: reads(SockAddr, Arg(5)),
-        addr_len: INT) => perform(Output), blocks, releases, outward;
+        addr_len: INT) => execute(Output), blocks, releases, outward;
     45 recvfrom(fd: FD, ubuf: updates(Positive, Bytes, RetOrArg(2)), size: SIZE, flags: of(&MSG),
         addr: sockaddr_out(5), addr_len: SOCKLEN), blocks, acquires;
-    46 sendmsg(fd: FD, msg: MSG_IN, flags: of(&MSG)) => perform(Output), blocks, releases;
-    47 recvmsg(fd: FD, msg: MSG_OUT, flags: of(&MSG)) => perform(Receive), blocks, acquires;
+    46 sendmsg(fd: FD, msg: MSG_IN, flags: of(&MSG)) => execute(Output), blocks, releases;
+    47 recvmsg(fd: FD, msg: MSG_OUT, flags: of(&MSG)) => execute(Receive), blocks, acquires;
     48 shutdown(fd: FD, how: of(&SHUT)), releases;
     49 bind(fd: FD, umyaddr: reads(SockAddr, Arg(2)), addrlen: INT), outward;
     50 listen(fd: FD, backlog: INT);
@@ -30,6 +30,6 @@ pub(super) const ROWS: &[Row] = rows! {
     288 accept4(fd: FD, upeer_sockaddr: sockaddr_out(2), upeer_addrlen: SOCKLEN, flags: of(&SOCK_FLAGS)),
         blocks, acquires;
     299 recvmmsg(fd: FD, mmsg: mmsg_out(2), vlen: UINT, flags: of(&MSG),
-        timeout: updates(Always, Timespec, Fixed(16))) => perform(Receive), blocks, acquires;
-    307 sendmmsg(fd: FD, mmsg: mmsg_in(2), vlen: UINT, flags: of(&MSG)) => perform(Output), blocks, releases;
+        timeout: updates(Always, Timespec, Fixed(16))) => execute(Receive), blocks, acquires;
+    307 sendmmsg(fd: FD, mmsg: mmsg_in(2), vlen: UINT, flags: of(&MSG)) => execute(Output), blocks, releases;
 };

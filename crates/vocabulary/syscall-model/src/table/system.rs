@@ -22,8 +22,8 @@ pub(super) const ROWS: &[Row] = rows! {
     169 reboot(magic1: HEX, magic2: HEX, cmd: of(&REBOOT), arg: ADDRESS);
     170 sethostname(name: reads(Bytes, Arg(1)), len: INT);
     171 setdomainname(name: reads(Bytes, Arg(1)), len: INT);
-    172 iopl(level: UINT) => refuse(PORTS);
-    173 ioperm(from: HEX, num: SIZE, turn_on: INT) => refuse(PORTS);
+    172 iopl(level: UINT) => reject(PORTS);
+    173 ioperm(from: HEX, num: SIZE, turn_on: INT) => reject(PORTS);
     174 create_module();
     175 init_module(umod: reads(Opaque, Arg(1)), len: SIZE, uargs: TEXT), blocks;
     176 delete_module(name_user: TEXT, flags: HEX), blocks;
@@ -46,6 +46,6 @@ pub(super) const ROWS: &[Row] = rows! {
     320 kexec_file_load(kernel_fd: FD, initrd_fd: FD, cmdline_len: SIZE, cmdline: reads(Bytes, Arg(2)),
         flags: HEX);
     321 bpf(cmd: INT, uattr: updates(Always, Opaque, Arg(2)), size: UINT)
-        => refuse("its maps are memory that the kernel writes at any time");
+        => reject("its maps are memory that the kernel writes at any time");
     443 quotactl_fd(fd: FD, cmd: HEX, id: ID, addr: ADDRESS) => Variant(&QUOTACTL_FD), blocks;
 };

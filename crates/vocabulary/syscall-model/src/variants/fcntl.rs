@@ -26,10 +26,10 @@ pub static FCNTL: VariantTable = VariantTable {
     selector: 1,
     mask: u32::MAX,
     variants: commands! {
-        0 F_DUPFD(min: INT) => perform(AskDescriptor);
-        1 F_GETFD() => perform(AskDescriptor);
-        2 F_SETFD(flags: of(&FD_FLAGS)) => perform(DescriptorFlags);
-        3 F_GETFL() => perform(AskDescriptor);
+        0 F_DUPFD(min: INT) => execute(AskDescriptor);
+        1 F_GETFD() => execute(AskDescriptor);
+        2 F_SETFD(flags: of(&FD_FLAGS)) => execute(DescriptorFlags);
+        3 F_GETFL() => execute(AskDescriptor);
         4 F_SETFL(flags: of(&OPEN));
         5 F_GETLK(lock: LOCK_ASKED), blocks;
         6 F_SETLK(lock: LOCK), blocks;
@@ -50,7 +50,7 @@ pub static FCNTL: VariantTable = VariantTable {
         1027 F_DUPFD_QUERY(other: FD);
         1028 F_CREATED_QUERY();
         1029 F_CANCELLK(lock: LOCK);
-        1030 F_DUPFD_CLOEXEC(min: INT) => perform(AskDescriptor);
+        1030 F_DUPFD_CLOEXEC(min: INT) => execute(AskDescriptor);
         1031 F_SETPIPE_SZ(size: UINT);
         1032 F_GETPIPE_SZ();
         1033 F_ADD_SEALS(seals: of(&SEALS));

@@ -2,7 +2,7 @@
 //!
 //! The fourth argument is a timeout for the commands that wait and a number for
 //! those that requeue; the second address counts only for some. Those with priority
-//! inheritance the runtime performs, see `Special::FutexPi`.
+//! inheritance the runtime executes, see `Special::FutexPi`.
 
 use crate::flags::polling;
 use crate::notation::*;
@@ -27,17 +27,17 @@ pub static FUTEX: VariantTable = VariantTable {
         3 FUTEX_REQUEUE(uaddr: WORD, op: OP, val: UINT, val2: UINT, uaddr2: WORD);
         4 FUTEX_CMP_REQUEUE(uaddr: WORD, op: OP, val: UINT, val2: UINT, uaddr2: WORD, val3: UINT);
         5 FUTEX_WAKE_OP(uaddr: WORD, op: OP, val: UINT, val2: UINT, uaddr2: OWNER, val3: HEX);
-        6 FUTEX_LOCK_PI(uaddr: OWNER, op: OP, val: UINT, timeout: TIMESPEC) => perform(FutexPi), blocks;
-        7 FUTEX_UNLOCK_PI(uaddr: OWNER, op: OP) => perform(FutexPi);
-        8 FUTEX_TRYLOCK_PI(uaddr: OWNER, op: OP) => perform(FutexPi);
+        6 FUTEX_LOCK_PI(uaddr: OWNER, op: OP, val: UINT, timeout: TIMESPEC) => execute(FutexPi), blocks;
+        7 FUTEX_UNLOCK_PI(uaddr: OWNER, op: OP) => execute(FutexPi);
+        8 FUTEX_TRYLOCK_PI(uaddr: OWNER, op: OP) => execute(FutexPi);
         9 FUTEX_WAIT_BITSET(uaddr: WORD, op: OP, val: UINT, timeout: TIMESPEC, uaddr2: ADDRESS, val3: HEX),
             blocks;
         10 FUTEX_WAKE_BITSET(uaddr: WORD, op: OP, val: UINT, timeout: ADDRESS, uaddr2: ADDRESS, val3: HEX);
         11 FUTEX_WAIT_REQUEUE_PI(uaddr: WORD, op: OP, val: UINT, timeout: TIMESPEC, uaddr2: OWNER, val3: HEX)
-            => perform(FutexPi), blocks;
+            => execute(FutexPi), blocks;
         12 FUTEX_CMP_REQUEUE_PI(uaddr: WORD, op: OP, val: UINT, val2: UINT, uaddr2: OWNER, val3: UINT)
-            => perform(FutexPi);
-        13 FUTEX_LOCK_PI2(uaddr: OWNER, op: OP, val: UINT, timeout: TIMESPEC) => perform(FutexPi), blocks;
+            => execute(FutexPi);
+        13 FUTEX_LOCK_PI2(uaddr: OWNER, op: OP, val: UINT, timeout: TIMESPEC) => execute(FutexPi), blocks;
     },
     fallback: DETECT,
 };

@@ -70,8 +70,8 @@ const fn sort() -> [Variant; count()] {
 const FILES: &[Variant] = ioctls! {
     0x1 FIBMAP(block: updates(Always, I32, Fixed(4)));
     0x2 FIGETBSZ(size: I32_OUT);
-    0x5450 FIONCLEX() => perform(DescriptorFlags);
-    0x5451 FIOCLEX() => perform(DescriptorFlags);
+    0x5450 FIONCLEX() => execute(DescriptorFlags);
+    0x5451 FIOCLEX() => execute(DescriptorFlags);
     0x5460 FIOQSIZE(size: U64_OUT);
     0x40049409 FICLONE(source: FD), blocks;
     0x40086602 FS_IOC_SETFLAGS(flags: I32_IN);
@@ -186,7 +186,7 @@ const DEVICES: &[Variant] = ioctls! {
     0xc0045706 WDIOC_SETTIMEOUT(seconds: updates(Success, I32, Fixed(4)));
     0xae00 KVM_GET_API_VERSION(zero: HEX);
     0xae01 KVM_CREATE_VM(type: HEX)
-        => refuse("a virtual machine writes the program's memory while no call of the program shows it");
+        => reject("a virtual machine writes the program's memory while no call of the program shows it");
 };
 
 const KERNEL_OBJECTS: &[Variant] = ioctls! {

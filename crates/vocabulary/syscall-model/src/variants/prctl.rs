@@ -1,5 +1,5 @@
-//! prctl(2). `Perform(Prctl)` marks the options that the runtime has code for;
-//! the others are fed.
+//! prctl(2). `Execute(Prctl)` marks the options that the runtime has code for;
+//! of the others the result is injected.
 
 use crate::notation::*;
 use crate::row::{
@@ -21,8 +21,8 @@ pub static PRCTL: VariantTable = VariantTable {
     variants: options! {
         1 PR_SET_PDEATHSIG(sig: SIGNAL);
         2 PR_GET_PDEATHSIG(sig: I32_OUT);
-        3 PR_GET_DUMPABLE() => perform(Prctl);
-        4 PR_SET_DUMPABLE(dumpable: INT) => perform(Prctl);
+        3 PR_GET_DUMPABLE() => execute(Prctl);
+        4 PR_SET_DUMPABLE(dumpable: INT) => execute(Prctl);
         5 PR_GET_UNALIGN(value: U32_OUT);
         6 PR_SET_UNALIGN(value: UINT);
         7 PR_GET_KEEPCAPS();
@@ -37,12 +37,12 @@ pub static PRCTL: VariantTable = VariantTable {
         16 PR_GET_NAME(name: writes(Bytes, Fixed(16)));
         19 PR_GET_ENDIAN(value: U32_OUT);
         20 PR_SET_ENDIAN(value: UINT);
-        21 PR_GET_SECCOMP() => perform(Prctl);
-        22 PR_SET_SECCOMP(mode: INT, filter: ADDRESS) => perform(Seccomp);
+        21 PR_GET_SECCOMP() => execute(Prctl);
+        22 PR_SET_SECCOMP(mode: INT, filter: ADDRESS) => execute(Seccomp);
         23 PR_CAPBSET_READ(capability: INT);
         24 PR_CAPBSET_DROP(capability: INT);
-        25 PR_GET_TSC(value: U32_OUT) => perform(Prctl);
-        26 PR_SET_TSC(value: UINT) => perform(Prctl);
+        25 PR_GET_TSC(value: U32_OUT) => execute(Prctl);
+        26 PR_SET_TSC(value: UINT) => execute(Prctl);
         27 PR_GET_SECUREBITS();
         28 PR_SET_SECUREBITS(bits: HEX);
         29 PR_SET_TIMERSLACK(slack_ns: SIZE);
@@ -53,12 +53,12 @@ pub static PRCTL: VariantTable = VariantTable {
         34 PR_MCE_KILL_GET();
         // How long the structure is that describes all of it is told; the rest is EINVAL, as the
         // bounds of break, stack and arguments are the runtime's own.
-        35 PR_SET_MM(field: INT, addr: U32_OUT, size: SIZE, arg5: HEX) => perform(Prctl);
+        35 PR_SET_MM(field: INT, addr: U32_OUT, size: SIZE, arg5: HEX) => execute(Prctl);
         36 PR_SET_CHILD_SUBREAPER(on: INT);
         37 PR_GET_CHILD_SUBREAPER(on: I32_OUT);
         38 PR_SET_NO_NEW_PRIVS(on: INT, arg3: HEX, arg4: HEX, arg5: HEX);
-        39 PR_GET_NO_NEW_PRIVS(arg2: HEX, arg3: HEX, arg4: HEX, arg5: HEX) => perform(Prctl);
-        40 PR_GET_TID_ADDRESS(address: U64_OUT) => perform(Prctl);
+        39 PR_GET_NO_NEW_PRIVS(arg2: HEX, arg3: HEX, arg4: HEX, arg5: HEX) => execute(Prctl);
+        40 PR_GET_TID_ADDRESS(address: U64_OUT) => execute(Prctl);
         41 PR_SET_THP_DISABLE(on: INT, arg3: HEX, arg4: HEX, arg5: HEX);
         42 PR_GET_THP_DISABLE(arg2: HEX, arg3: HEX, arg4: HEX, arg5: HEX);
         43 PR_MPX_ENABLE_MANAGEMENT();
@@ -76,14 +76,14 @@ pub static PRCTL: VariantTable = VariantTable {
         57 PR_SET_IO_FLUSHER(on: INT, arg3: HEX, arg4: HEX, arg5: HEX);
         58 PR_GET_IO_FLUSHER(arg2: HEX, arg3: HEX, arg4: HEX, arg5: HEX);
         59 PR_SET_SYSCALL_USER_DISPATCH(mode: INT, offset: ADDRESS, len: SIZE, selector: ADDRESS)
-            => refuse("the runtime itself intercepts by it");
+            => reject("the runtime itself intercepts by it");
         60 PR_PAC_SET_ENABLED_KEYS(affected: HEX, enabled: HEX, arg4: HEX, arg5: HEX);
         61 PR_PAC_GET_ENABLED_KEYS(arg2: HEX, arg3: HEX, arg4: HEX, arg5: HEX);
         62 PR_SCHED_CORE(operation: INT, pid: PID, scope: INT, cookie: updates(Success, U64, Fixed(8)));
         63 PR_SME_SET_VL(length: UINT);
         64 PR_SME_GET_VL();
         65 PR_SET_MDWE(bits: HEX, arg3: HEX, arg4: HEX, arg5: HEX)
-            => refuse("the runtime makes memory executable that was writable");
+            => reject("the runtime makes memory executable that was writable");
         66 PR_GET_MDWE(arg2: HEX, arg3: HEX, arg4: HEX, arg5: HEX);
         67 PR_SET_MEMORY_MERGE(on: INT, arg3: HEX, arg4: HEX, arg5: HEX);
         68 PR_GET_MEMORY_MERGE(arg2: HEX, arg3: HEX, arg4: HEX, arg5: HEX);
@@ -93,9 +93,9 @@ pub static PRCTL: VariantTable = VariantTable {
         72 PR_PPC_GET_DEXCR(which: HEX, arg3: HEX, arg4: HEX, arg5: HEX);
         73 PR_PPC_SET_DEXCR(which: HEX, control: HEX, arg4: HEX, arg5: HEX);
         0x41555856 PR_GET_AUXV(auxv: updates(Success, Opaque, RetOrArg(2)), len: SIZE, arg4: HEX, arg5: HEX)
-            => perform(Prctl);
+            => execute(Prctl);
         0x53564d41 PR_SET_VMA(attribute: INT, addr: ADDRESS, size: SIZE, name: TEXT);
         0x59616d61 PR_SET_PTRACER(pid: LONG);
     },
-    fallback: Act::Feed,
+    fallback: Act::Inject,
 };

@@ -45,7 +45,7 @@ pub static SETSOCKOPT: VariantTable = VariantTable {
         279 SOL_ALG(fd: FD, level: LEVEL, optname: INT, optval: VALUE_IN, optlen: INT);
         282 SOL_TLS(fd: FD, level: LEVEL, optname: INT, optval: VALUE_IN, optlen: INT);
         283 SOL_XDP(fd: FD, level: LEVEL, optname: INT, optval: VALUE_IN, optlen: INT)
-            => refuse("its rings are memory that the kernel writes at any time");
+            => reject("its rings are memory that the kernel writes at any time");
         284 SOL_MPTCP(fd: FD, level: LEVEL, optname: INT, optval: VALUE_IN, optlen: INT);
     },
     fallback: DETECT,

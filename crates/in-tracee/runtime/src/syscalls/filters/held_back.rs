@@ -9,7 +9,7 @@ use crate::checkpoint::restore::{crash, debugging};
 use crate::code::filter_tree::{self, AUDIT_ARCH_X86_64, STRICT, action};
 use crate::ground::kernel;
 use crate::ground::registers::{Leave, Registers};
-use crate::log::call_event::{begin_call, feed};
+use crate::log::call_event::{begin_call, inject};
 use crate::log::effects::{self, meaning};
 use crate::process::threads;
 use crate::signals::{self, deaths, robust_futexes};
@@ -169,7 +169,7 @@ pub fn replay(registers: &mut Registers, word: Header) -> Leave {
     if process().log.body(0) as i64 == ENDS_THREAD {
         threads::end(registers, u64::from(SIGSYS), &|| {});
     }
-    registers.rax = feed(word, registers) as u64;
+    registers.rax = inject(word, registers) as u64;
     if word.flags() & SIGNAL_FOLLOWS != 0 && signals::replay_following(registers) {
         return Leave::Exactly;
     }
