@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <mqueue.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 #include <sys/select.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -174,6 +176,42 @@ int main(void)
 		;
 	pthread_join(raiser, NULL);
 	puts("flags");
+
+	/* A loop with pauses that ends by itself takes next to no time, whatever is due at some time. */
+	struct timespec began, now;
+	alarm(100);
+	clock_gettime(CLOCK_MONOTONIC, &began);
+	for (int i = 0; i < 2000; i++)
+		__builtin_ia32_pause();
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	alarm(0);
+	if (now.tv_sec - began.tv_sec > 1)
+		return 17;
+	puts("paused");
+
+	/* Who waits until a time, and for it to be over, is not woken at that very time for ever. */
+	unsigned word = 0;
+	struct timespec end = now;
+	end.tv_sec++;
+	do {
+		syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, 0, &end, NULL, FUTEX_BITSET_MATCH_ANY);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (now.tv_sec < end.tv_sec || now.tv_nsec <= end.tv_nsec);
+	puts("over");
+
+	/* Who sleeps for no time, or polls without waiting, lets the other thread go on. */
+	atomic_store(&flags[0], 0);
+	pthread_create(&raiser, NULL, raise_flags, NULL);
+	struct timespec none_at_all = { 0 };
+	while (!atomic_load(&flags[0]))
+		nanosleep(&none_at_all, NULL);
+	pthread_join(raiser, NULL);
+	atomic_store(&flags[0], 0);
+	pthread_create(&raiser, NULL, raise_flags, NULL);
+	while (!atomic_load(&flags[0]))
+		select(0, NULL, NULL, NULL, &(struct timeval){ 0 });
+	pthread_join(raiser, NULL);
+	puts("no time");
 
 	if (getpgrp() <= 0)
 		return 15;

@@ -459,7 +459,6 @@ impl Engine {
             }
             lab_question::SIGNALLED => self.signalled(slot, &words),
             lab_question::SPINS if words[3] != 0 => Ok(self.makes_calls(slot)),
-            lab_question::SPINS if words[4] != 0 => self.waits_for_memory(slot, words[1] != 0),
             lab_question::SPINS => Ok(self.spins(slot, words[0] != 0, words[1] != 0, words[2] != 0)),
             lab_question::PREEMPTED => self.preempted(slot, words[0], words[1] != 0),
             lab_question::FILE => {

@@ -73,6 +73,7 @@ impl Engine {
             let waiter = Waiter { slot, bits: bits as u32 };
             self.futexes.queues.entry(word).or_default().push_back(waiter);
         }
+        self.note_late(slot, until_ns);
         Outcome::Wait(Wait::Futex { until_ns })
     }
 

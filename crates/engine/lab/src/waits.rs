@@ -3,7 +3,6 @@
 use fabric::SocketId;
 use lane_protocol::{LAB_ACTING, LAB_WORDS, lab_answer};
 
-use crate::LabError;
 use crate::engine::Engine;
 use crate::questions::{Answer, Outcome, Wait};
 
@@ -98,7 +97,16 @@ impl Engine {
         if attempts == 0 {
             self.touch_own(slot);
         }
+        self.note_late(slot, until_ns);
         Outcome::Wait(if children != 0 { Wait::Children } else { Wait::Change { until_ns, of } })
+    }
+
+    /// A thread waits until a time that has come. Where it does so again at the same time, it finds that too early: machines
+    /// wake those who wait for a time behind it.
+    pub fn note_late(&mut self, slot: u32, until_ns: u64) {
+        if until_ns <= self.now_ns && self.spins_again(slot) > 1 {
+            self.pass_time_to(self.now_ns + SPIN_NS);
+        }
     }
 
     /// The thread did something before it waits: others of its node look whether it was for them.
@@ -130,21 +138,6 @@ impl Engine {
         self.current = None;
         self.ready.push_back((slot, answer));
         Outcome::Said
-    }
-
-    /// A thread looks at memory in a loop, and not at the time: where nobody can go on, only something that is due helps.
-    pub fn waits_for_memory(&mut self, slot: u32, has_acted: bool) -> Result<Outcome, LabError> {
-        let (is_alone, next_ns) = (!self.has_ready(), self.next_time());
-        match next_ns.filter(|_| is_alone) {
-            Some(at_ns) => {
-                if has_acted {
-                    self.touch_own(slot);
-                }
-                self.sleep_until(at_ns)?;
-                Ok(self.go_behind(slot, Answer::result(0)))
-            }
-            None => Ok(self.spins(slot, false, has_acted, false)),
-        }
     }
 
     /// A thread makes many calls, and none that waits: others go on, and time where it has done so for long and nobody

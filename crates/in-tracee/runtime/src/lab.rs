@@ -73,6 +73,7 @@ pub fn ask_aside(question: u32, words: &[u64]) -> Answer {
 
 fn say(question: u32, words: &[u64], state: u32) {
     let slot = slot();
+    thread().preemption.is_preempted = false;
     if lets_time_pass(question) {
         (thread().lab_reads, thread().lab_calls) = (0, 0);
         slot.acted.store(0, Ordering::Relaxed);

@@ -124,8 +124,8 @@ pub mod lab_question {
     /// A signal was sent by this call: number, arguments.
     pub const SIGNALLED: u32 = 16;
     /// The time was read often, with no question in between: not zero if nobody else may run now, if the thread has
-    /// made other calls since it asked last, if it only has no room for more reads of the machine's clock, if it has read
-    /// no time, but made many calls, and if it has only looked at memory.
+    /// made other calls since it asked last, if it only has no room for more reads of the machine's clock, and if it has read
+    /// no time, but made many calls.
     pub const SPINS: u32 = 17;
     /// A call of the lab's own programs: number, arguments.
     pub const OWN: u32 = 18;

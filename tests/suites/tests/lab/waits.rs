@@ -31,7 +31,7 @@ pub fn reads_block(tool: &Tool) -> TestResult {
         format!("clock = \"virtual\"\ncpu = \"none\"\n[node.one]\ncommand = [\"{}\"]\n", program.display());
     let outcome = run_described(tool, &scratch, &description)?;
     let said = text(&outcome.stdout);
-    const ALL: [&str; 10] = [
+    const ALL: [&str; 13] = [
         "wait4",
         "sigwaitinfo",
         "signalfd",
@@ -41,6 +41,9 @@ pub fn reads_block(tool: &Tool) -> TestResult {
         "queue",
         "epoll_pwait",
         "flags",
+        "paused",
+        "over",
+        "no time",
         "written",
     ];
     let is_all = ALL.iter().all(|line| said.contains(line));

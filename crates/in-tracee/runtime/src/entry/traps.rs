@@ -160,7 +160,11 @@ fn on_asking(info: &Info, context: &mut RealFrame, inside: bool) -> bool {
         code @ (contention::PREEMPT_HARD | contention::PREEMPT_SOFT | STOP_CODE) => {
             on_asked(context, inside, code)
         }
-        lane_protocol::LAB_PREEMPTS if inside => hide_interruption(context),
+        lane_protocol::LAB_PREEMPTS if inside => {
+            // It may spin there.
+            thread().preemption.is_preempted = true;
+            hide_interruption(context);
+        }
         lane_protocol::LAB_PREEMPTS => preempt::on_preempted(context),
         killing::DIE => {
             arrive(SIGKILL, &[u64::from(SIGKILL), 0, info[2], 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], context)

@@ -79,7 +79,7 @@ pub fn note_act() {
     thread.lab_calls += 1;
     if thread.lab_calls >= LAB_CALLS {
         thread.lab_calls = 0;
-        lab::ask_aside(lab_question::SPINS, &[0, 1, 0, 1, 0]);
+        lab::ask_aside(lab_question::SPINS, &[0, 1, 0, 1]);
     }
 }
 
@@ -124,26 +124,18 @@ fn no_more_reads() -> bool {
 /// The thread waits in a loop that only looks at memory: others run, of its process too, which the log says.
 pub fn let_others_run() {
     token::give();
-    let_other_processes_run();
+    lab::ask(lab_question::SPINS, &spin_question(true));
     token::take();
 }
 
-/// The same where no other one of its process can.
-pub fn let_other_processes_run() {
-    let [goes_on, has_acted, no_more_reads] = spin_words(true);
-    // Who does not look at the time waits for what happens at some time.
-    let waits = u64::from(thread().lab_reads & !HAS_ACTED == 0);
-    lab::ask(lab_question::SPINS, &[goes_on, has_acted, no_more_reads, 0, waits]);
-}
-
-/// As SPINS has them; whether it makes calls, and only looks at memory, is not of these.
+/// As SPINS has them; whether it only makes calls is not of these.
 fn spin_words(may_switch: bool) -> [u64; 3] {
     [!may_switch, has_acted(), no_more_reads()].map(u64::from)
 }
 
-fn spin_question(may_switch: bool) -> [u64; 5] {
+fn spin_question(may_switch: bool) -> [u64; 4] {
     let [goes_on, has_acted, no_more_reads] = spin_words(may_switch);
-    [goes_on, has_acted, no_more_reads, 0, 0]
+    [goes_on, has_acted, no_more_reads, 0]
 }
 
 /// Whether the thread has made other calls since it asked last.

@@ -156,7 +156,8 @@ fn count() -> Option<u64> {
 
 /// Recording: whether the thread is to release the token.
 fn may_give(passes: u64) -> bool {
-    passes >= PASSES && (in_lab::is_on() || process().shares_token && is_awaited(passes))
+    let waits = process().shares_token && passes >= PASSES && (in_lab::is_on() || is_awaited(passes));
+    waits || thread().preemption.is_preempted
 }
 
 /// Logs where the thread stops, and releases the token if it `gives` it.
@@ -174,10 +175,7 @@ fn stop([address, passes]: [u64; 2], gives: bool, registers: &Registers) {
     thread.yielded = true;
     thread.is_asked = false;
     match in_lab::is_on() {
-        true if !process().shares_token => {
-            lab::clocks::let_other_processes_run();
-            token::log_token();
-        }
+        true if thread.preemption.is_preempted => preempted(address),
         true => lab::clocks::let_others_run(),
         false => contention::let_others_run(),
     }
@@ -185,6 +183,20 @@ fn stop([address, passes]: [u64; 2], gives: bool, registers: &Registers) {
         // Others come before what the program does from here on: once more.
         log_place(address, AGAIN);
         quiesce::park_at_preemption();
+    }
+}
+
+/// The lab's engine has preempted the thread, which spins: most of such a loop is the runtime's.
+fn preempted(address: u64) {
+    if process().shares_token {
+        token::yield_while(&mut || {
+            lab::preempted(address);
+            false
+        });
+    } else {
+        lab::preempted(address);
+        token::log_token();
+        thread().yielded = false;
     }
 }
 
