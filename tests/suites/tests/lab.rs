@@ -2,6 +2,8 @@
 
 #[path = "lab/back.rs"]
 mod back;
+#[path = "lab/daemons.rs"]
+mod daemons;
 #[path = "lab/described.rs"]
 mod described;
 #[path = "lab/go.rs"]
@@ -396,6 +398,11 @@ fn missing(needs: &[&str]) -> Option<String> {
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     let mut trials: Vec<Trial> =
         LABS.iter().map(|lab| trial(lab.name, tool, move |tool| run_lab(tool, lab))).collect();
+    for daemon in daemons::DAEMONS {
+        let serves =
+            trial(&format!("daemon::{}", daemon.name), tool, move |tool| daemons::serves(tool, daemon));
+        trials.push(unless_missing(serves, missing(daemon.needs)));
+    }
     trials.push(trial("bad_descriptions", tool, bad_descriptions));
     trials.push(trial("ended_by_signals", tool, ended_by_signals));
     trials.push(trial("tree", tool, tree));
