@@ -54,7 +54,6 @@ pub const DAEMONS: &[Daemon] = &[
         "#,
         says: &["was preempted, which computed at", "one | over", "one | * ended with 0"],
         is_preempted: true,
-        ..PLAIN
     },
     Daemon {
         name: "haproxy",
