@@ -198,7 +198,7 @@ impl Channel {
             .flat_map(|piece| piece.chunks(piece_bytes))
             .all(|piece| put(&writer, is_socket, piece))
         {
-            telling::tell!(
+            diagnostics::tell!(
                 "retrovane: not all that was between two processes could be put back between them"
             );
         }

@@ -28,7 +28,7 @@ impl Crash {
         match environment::plan(pid, flags) {
             Ok(plan) => fs::write(path, plan).map_err(|_| libc::ENOSPC),
             Err(why) => {
-                telling::tell!("retrovane: the allocations of process {pid} cannot be changed: {why}");
+                diagnostics::tell!("retrovane: the allocations of process {pid} cannot be changed: {why}");
                 Err(libc::EOPNOTSUPP)
             }
         }

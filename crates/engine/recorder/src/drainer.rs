@@ -127,7 +127,7 @@ impl Work {
             self.end_lanes();
             let segments: Vec<Segment> = self.logs.keys().copied().collect();
             for text in self.watchdog.look(&memory, &segments) {
-                telling::tell!("retrovane: {text}");
+                diagnostics::tell!("retrovane: {text}");
                 self.report.notes.push(text);
             }
             if let Some(progress) = progress
@@ -187,7 +187,7 @@ impl Work {
             if let Some(undoing) = &self.undoing {
                 log.serve(&self.memory, &self.sink, undoing);
                 if let Some(text) = log.failed_replay(self.memory.lane(log.segment)) {
-                    telling::tell!("retrovane: {text}");
+                    diagnostics::tell!("retrovane: {text}");
                     self.report.notes.push(text);
                 }
             }
@@ -197,7 +197,7 @@ impl Work {
             if let Some(message) = drained.message {
                 let text =
                     format!("recording of process {} stopped: {message}; the program goes on", log.pid);
-                telling::tell!("retrovane: {text}");
+                diagnostics::tell!("retrovane: {text}");
                 self.report.notes.push(text);
             }
         }
@@ -257,7 +257,7 @@ impl Work {
                 "process {pid} was ended: process {}, which shares memory with it, died while both did again what they had done",
                 log.pid
             );
-            telling::tell!("retrovane: {text}");
+            diagnostics::tell!("retrovane: {text}");
             self.report.notes.push(text);
         }
         self.memory.note_death(segment);
@@ -325,7 +325,7 @@ impl Work {
             self.told_waiting = true;
             let count = self.logs.len();
             let what = if count == 1 { "process that it started" } else { "processes that it started" };
-            telling::tell!(
+            diagnostics::tell!(
                 "retrovane: the program has ended; waiting for {count} {what} (Ctrl-C ends the recording, they go on)"
             );
         }

@@ -29,14 +29,14 @@ impl Work {
     fn save_crash(&self, lane: Lane, signal: u64) {
         let pid = lane.pid().load(Ordering::Acquire);
         if self.options.on_crash == OnCrash::Hold {
-            telling::tell!(
+            diagnostics::tell!(
                 "retrovane: process {pid} would die of signal {signal}, and stands: see `retrovane ctl {pid} list`"
             );
         }
         if self.options.on_crash == OnCrash::Save {
             let text = self.save_at_crash(pid, i32::try_from(signal).ok());
             let dies = if signal == libc::SIGKILL as u64 { "was killed by" } else { "would die of" };
-            telling::tell!("retrovane: process {pid} {dies} signal {signal}: {}", text.trim_end());
+            diagnostics::tell!("retrovane: process {pid} {dies} signal {signal}: {}", text.trim_end());
         }
     }
 

@@ -93,12 +93,12 @@ impl FileJournals {
         let Some(journal) = journals.get_mut(&lane) else { return Ok(Vec::new()) };
         match journal.undo_since(position) {
             Ok(notes) => {
-                notes.iter().for_each(|note| telling::tell!("retrovane: {note}"));
+                notes.iter().for_each(|note| diagnostics::tell!("retrovane: {note}"));
                 Ok(notes)
             }
             Err(Refused { errno, text }) => {
                 let line = format!("files cannot be put back: {text}");
-                telling::tell!("retrovane: {line}");
+                diagnostics::tell!("retrovane: {line}");
                 *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
                 Err(errno)
             }

@@ -76,7 +76,7 @@ impl Keeper {
     fn tell_of_copying(&self, bytes: u64) {
         let before = self.copied_bytes.fetch_add(bytes, Ordering::Relaxed);
         if self.tells && before < TOLD_FROM_BYTES && before + bytes >= TOLD_FROM_BYTES {
-            telling::tell!(
+            diagnostics::tell!(
                 "retrovane: the program's files are copied, once for all recordings: it begins in a moment"
             );
         }

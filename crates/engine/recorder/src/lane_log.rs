@@ -141,7 +141,10 @@ impl LaneLog {
             request::TOGETHER => memory.call_together(self.segment),
             request::UNCHANGED => {
                 let why = environment::why_unchanged(position);
-                telling::tell!("retrovane: the allocations of process {} are not changed: {why}", self.pid);
+                diagnostics::tell!(
+                    "retrovane: the allocations of process {} are not changed: {why}",
+                    self.pid
+                );
                 0
             }
             request::PRESENT => {
@@ -244,7 +247,7 @@ impl LaneLog {
                 injector::kill_process(*pid, libc::SIGKILL);
             }
         }
-        said.iter().for_each(|line| telling::tell!("retrovane: {line}"));
+        said.iter().for_each(|line| diagnostics::tell!("retrovane: {line}"));
         sink.with_history(|history| history.cut(self.lane, position));
         self.raw_bytes = position;
         self.end = None;

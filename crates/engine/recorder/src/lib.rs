@@ -193,7 +193,7 @@ pub fn record(mut options: RecordOptions) -> Result<RecordOutcome, RecordError> 
     }
     let interception = choose_interception(options.interception, &features)?;
     if options.interception.is_none() && interception == Interception::Seccomp && !options.quiet {
-        telling::tell!(
+        diagnostics::tell!(
             "retrovane: syscall user dispatch is refused here (Linux 5.11 has it, a sandbox may forbid it): recording by seccomp, as --seccomp does, where no setuid programs can run"
         );
     }

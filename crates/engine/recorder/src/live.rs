@@ -89,7 +89,7 @@ impl Control {
                 threads.push(injector::start_thread("commands", move || work.serve(&listener, &stop)));
             }
             Err(error) => {
-                telling::tell!(
+                diagnostics::tell!(
                     "retrovane: no commands can be given to this session: {}: {error}",
                     work.options.socket.display()
                 );
@@ -114,7 +114,7 @@ impl Control {
         if is_wanted && !saved.load(Ordering::Acquire) {
             let pid = work.session.main_pid;
             let text = work.save_at_crash(pid, None);
-            telling::tell!("retrovane: process {pid} was killed by signal {signal}: {}", text.trim_end());
+            diagnostics::tell!("retrovane: process {pid} was killed by signal {signal}: {}", text.trim_end());
         }
     }
 }
@@ -382,9 +382,9 @@ impl Work {
                 continue;
             };
             if let Err(error) = self.order(segment, command::CHECKPOINT, u64::from(checkpoint_origin::USER)) {
-                telling::tell!("retrovane: no checkpoint could be taken of process {pid}: {error}");
+                diagnostics::tell!("retrovane: no checkpoint could be taken of process {pid}: {error}");
             } else if !self.session.quiet {
-                telling::tell!("retrovane: attached to process {pid}: see `retrovane ctl {pid} list`");
+                diagnostics::tell!("retrovane: attached to process {pid}: see `retrovane ctl {pid} list`");
             }
             return;
         }

@@ -60,12 +60,12 @@ impl Sink {
         };
         let Some(text) = failure else {
             if let Some(line) = growth.line(writer) {
-                telling::tell!("retrovane: {line}");
+                diagnostics::tell!("retrovane: {line}");
             }
             return true;
         };
         self.memory.stop().store(StopReason::DiskFull as u32, Ordering::Release);
-        telling::tell!(
+        diagnostics::tell!(
             "retrovane: {text}; the program goes on, and what was recorded so far can be replayed"
         );
         state.failure = Some(text);
@@ -126,11 +126,11 @@ impl Sink {
         let mut state = self.lock();
         let result = state.writer.take().map(|writer| writer.finish(summary));
         if let Some(Err(error @ StoreError::Removed { .. })) = &result {
-            telling::tell!("retrovane: {error}");
+            diagnostics::tell!("retrovane: {error}");
             return;
         }
         if let (Some(Err(error)), None) = (result, &state.failure) {
-            telling::tell!(
+            diagnostics::tell!(
                 "retrovane: the trace could not be completed: {error}; it can be replayed, as one that was cut"
             );
         }

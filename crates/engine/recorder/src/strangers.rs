@@ -57,7 +57,7 @@ impl StrangersThread {
                 let any = answer_all(&own_memory, &own_ended, &mut suspects);
                 let texts = told_suspects(&suspects, &mut told_hidden);
                 for text in texts.into_iter().chain(told_untimely(&own_memory, &mut told)) {
-                    telling::tell!("retrovane: {text}");
+                    diagnostics::tell!("retrovane: {text}");
                     status.add_note(text);
                 }
                 match any {

@@ -224,7 +224,7 @@ impl Work {
         let state = lanes.entry(id).or_insert_with(LaneState::new);
         if !std::mem::replace(&mut state.told, true) {
             let pid = pid.unwrap_or_default();
-            telling::tell!(
+            diagnostics::tell!(
                 "retrovane: the beginning of process {pid}'s log has fallen off (--log-max), and what is left cannot be saved: {why}"
             );
         }

@@ -97,7 +97,7 @@ pub fn run(arguments: &CtlArguments, settings: &Settings) -> Result<ExitCode, Co
     };
     let tell = |progress: &str| {
         if !settings.quiet {
-            telling::tell!("retrovane: {progress}");
+            diagnostics::tell!("retrovane: {progress}");
         }
     };
     let (text, error) = ask(&session.path, &format!("{} {verb}\n", pid.unwrap_or(0)), &tell).map_err(

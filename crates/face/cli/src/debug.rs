@@ -109,7 +109,7 @@ pub fn run(arguments: DebugArguments, settings: &Settings) -> ExitCode {
                 &path,
                 || {
                     if !quiet {
-                        telling::tell!(
+                        diagnostics::tell!(
                             "retrovane: waiting for a debugger; in gdb: target remote {}",
                             path.display()
                         );

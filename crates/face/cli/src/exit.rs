@@ -267,7 +267,7 @@ pub fn of_shown(trace: Option<&Cut>) -> ExitCode {
 
 /// Says what went wrong and gives the code that stands for it.
 pub fn failure(code: u8, error: &dyn std::fmt::Display) -> ExitCode {
-    telling::tell!("retrovane: {error}");
+    diagnostics::tell!("retrovane: {error}");
     if is_json_wanted() {
         as_json(code, error);
     }

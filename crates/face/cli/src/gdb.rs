@@ -126,7 +126,7 @@ fn open(
     trace.verify_files(settings.home().ok().as_deref())?;
     let mut ex = arguments.ex.clone();
     if let Some(cut) = trace.cut() {
-        telling::tell!("retrovane: {}", exit::cut_in_words(cut));
+        diagnostics::tell!("retrovane: {}", exit::cut_in_words(cut));
         if arguments.batch {
             ex.push(format!("quit {}", exit::CUT));
         }
@@ -387,7 +387,7 @@ fn serve_at(path: &Path, beginning: &Beginning, settings: &Settings) -> Result<E
     let opened = open_timeline(beginning, settings, &|| false)?;
     let listener = listen(path)?;
     if !settings.quiet {
-        telling::tell!("retrovane: waiting for a debugger; in gdb: target remote {}", path.display());
+        diagnostics::tell!("retrovane: waiting for a debugger; in gdb: target remote {}", path.display());
     }
     let stream = accept(&listener, || false)?;
     let _ = std::fs::remove_file(path);

@@ -400,7 +400,7 @@ impl<'a> Hunt<'a> {
     /// Says something, above the bar.
     fn say(&self, text: &str) {
         if !self.settings.quiet {
-            self.bar.suspend(|| telling::tell!("retrovane: {text}"));
+            self.bar.suspend(|| diagnostics::tell!("retrovane: {text}"));
         }
     }
 

@@ -65,7 +65,7 @@ fn run(arguments: &RecordArguments, settings: &Settings) -> ExitCode {
         }
     };
     if !settings.quiet {
-        telling::tell!(
+        diagnostics::tell!(
             "retrovane: this runs inside of a recording: the outer `retrovane record` records {} in its own trace, and this one writes none",
             name.display()
         );

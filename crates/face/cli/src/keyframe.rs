@@ -88,7 +88,7 @@ impl Use {
     /// Lets the timeline do so.
     pub fn begin(self, timeline: &mut Timeline) {
         if self != Use::Off {
-            timeline.use_keyframes(Box::new(|text| telling::tell!("retrovane: {text}")));
+            timeline.use_keyframes(Box::new(|text| diagnostics::tell!("retrovane: {text}")));
         }
         if let Use::Write(every) = self {
             timeline.write_keyframes(every);
@@ -105,7 +105,7 @@ pub fn run(arguments: &KeyframeArguments, settings: &Settings) -> Result<ExitCod
             writeln!(std::io::stdout(), "{}", json!({ "removed": removed }))?;
         }
         if !settings.quiet {
-            telling::tell!("retrovane: {removed} keyframes removed");
+            diagnostics::tell!("retrovane: {removed} keyframes removed");
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -127,7 +127,7 @@ pub fn run(arguments: &KeyframeArguments, settings: &Settings) -> Result<ExitCod
         return Err(CommandError::Debugger(format!("no keyframes are written: {why}")));
     }
     if positions.is_empty() && !settings.quiet {
-        telling::tell!("retrovane: no keyframe: the program ends too soon for one (see --every)");
+        diagnostics::tell!("retrovane: no keyframe: the program ends too soon for one (see --every)");
     }
     if arguments.json {
         let positions: Vec<String> = positions.iter().map(ToString::to_string).collect();

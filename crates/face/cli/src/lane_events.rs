@@ -176,7 +176,7 @@ impl WholeEvent {
                 | Tag::Thread
                 | Tag::Actions
                 | Tag::ThreadState
-                | Tag::Standing
+                | Tag::ResumeState
                 | Tag::SharedMap
                 | Tag::Zeros
                 | Tag::Part

@@ -46,7 +46,7 @@ pub fn run(arguments: &LsArguments, settings: &Settings) -> Result<ExitCode, Com
         writeln!(out)?;
     } else if traces.is_empty() {
         if !settings.quiet {
-            telling::tell!(
+            diagnostics::tell!(
                 "retrovane: there is no trace in {} yet: make one with `retrovane record`",
                 home.display()
             );

@@ -217,6 +217,6 @@ pub const NOT_THE_SAME: u8 = exit::NOT_CAUGHT;
 /// A text for people, in front of which the name of the tool stands.
 fn say(settings: &Settings, text: &str) {
     if !settings.quiet {
-        telling::tell!("retrovane: {}", wording::printable(text.as_bytes()));
+        diagnostics::tell!("retrovane: {}", wording::printable(text.as_bytes()));
     }
 }

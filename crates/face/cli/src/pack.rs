@@ -77,7 +77,7 @@ pub fn run(arguments: &PackArguments, settings: &Settings) -> Result<ExitCode, C
     bar.finish_and_clear();
     let count = packed?;
     for line in masked.iter().flat_map(Masked::lines) {
-        telling::tell!("retrovane: {line}");
+        diagnostics::tell!("retrovane: {line}");
     }
     let bytes = std::fs::metadata(&output).map_or(0, |found| found.len());
     if arguments.json {
@@ -87,7 +87,7 @@ pub fn run(arguments: &PackArguments, settings: &Settings) -> Result<ExitCode, C
     }
     if !settings.quiet {
         let with = if arguments.sources { format!(", with {count} sources") } else { String::new() };
-        telling::tell!("retrovane: packed {} ({}{with})", dir.display(), wording::bytes(bytes));
+        diagnostics::tell!("retrovane: packed {} ({}{with})", dir.display(), wording::bytes(bytes));
     }
     if arguments.output.is_none() && !arguments.json {
         writeln!(std::io::stdout(), "{}", output.display())?;
@@ -129,7 +129,7 @@ pub fn unpack(file: &Path, settings: &Settings) -> Result<PathBuf, CommandError>
         if traces::can_be_named(&stem) && !wanted.exists() { wanted } else { traces::new_dir(&home, &stem)? };
     pack::unpack(file, &dir)?;
     if !settings.quiet {
-        telling::tell!("retrovane: unpacked into {}", dir.display());
+        diagnostics::tell!("retrovane: unpacked into {}", dir.display());
     }
     Ok(dir)
 }

@@ -95,7 +95,7 @@ pub fn run(arguments: &TimelineArguments, settings: &Settings) -> Result<ExitCod
         if let Some(Err(why)) = &without
             && !settings.quiet
         {
-            telling::tell!(
+            diagnostics::tell!(
                 "retrovane: no pictures of its windows: {why} (--pictures DISPLAY draws them on another display)"
             );
         }
@@ -118,14 +118,14 @@ pub fn run(arguments: &TimelineArguments, settings: &Settings) -> Result<ExitCod
     if let Some(cut) = trace.cut()
         && !settings.quiet
     {
-        telling::tell!("retrovane: {cut}");
+        diagnostics::tell!("retrovane: {cut}");
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn say_written(path: &Path, settings: &Settings) {
     if !settings.quiet {
-        telling::tell!("retrovane: written to {}", path.display());
+        diagnostics::tell!("retrovane: written to {}", path.display());
     }
 }
 

@@ -153,11 +153,11 @@ fn show(
     let outcome = printed?;
     if !settings.quiet {
         for note in &outcome.notes {
-            telling::tell!("retrovane: {note}");
+            diagnostics::tell!("retrovane: {note}");
         }
         if outcome.rows == 0 {
             let limit = if arguments.condition.is_some() { " where the condition holds" } else { "" };
-            telling::tell!("retrovane: {nothing}{limit}");
+            diagnostics::tell!("retrovane: {nothing}{limit}");
         }
     }
     Ok(match outcome.worst {

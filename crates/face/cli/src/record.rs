@@ -179,15 +179,15 @@ fn tell_recorded(trace_dir: &Path, is_named: bool, settings: &Settings) {
     let has_crash = trace.lanes().iter().any(|info| matches!(info.end, Some(LaneEnd::Killed(_))));
     let name = trace_dir.file_name().filter(|_| has_name).unwrap_or(trace_dir.as_os_str()).to_owned();
     let processes = if lanes == 1 { "1 process".to_owned() } else { format!("{lanes} processes") };
-    telling::tell!(
+    diagnostics::tell!(
         "retrovane: recorded {} events of {processes} as {}",
         wording::count(events),
         wording::command(std::slice::from_ref(&name))
     );
     let words = |verb: &str| wording::command(&["retrovane".into(), verb.into(), name.clone()]);
     match has_crash {
-        true => telling::tell!("retrovane: next: {} --at crash, or {}", words("replay"), words("bt")),
-        false => telling::tell!("retrovane: next: {}, or {}", words("replay"), words("dump")),
+        true => diagnostics::tell!("retrovane: next: {} --at crash, or {}", words("replay"), words("bt")),
+        false => diagnostics::tell!("retrovane: next: {}, or {}", words("replay"), words("dump")),
     }
 }
 
@@ -195,7 +195,7 @@ fn tell_recorded(trace_dir: &Path, is_named: bool, settings: &Settings) {
 fn drawn_seed(settings: &Settings) -> u64 {
     let seed = seeds::random();
     if !settings.quiet {
-        telling::tell!("retrovane: chaos has the seed {seed}");
+        diagnostics::tell!("retrovane: chaos has the seed {seed}");
     }
     seed
 }
@@ -258,7 +258,7 @@ pub fn options_of(program: &OsStr, arguments: &[OsString], home: &Path, trace_di
 fn run_unrecorded(program: &OsStr, arguments: &[OsString], why: &RecordError) -> u8 {
     let error = match injector::resolve(program, arguments) {
         Ok(resolved) => {
-            telling::tell!("retrovane: {why}; the program runs unrecorded");
+            diagnostics::tell!("retrovane: {why}; the program runs unrecorded");
             RecordError::Inject(injector::become_program(&resolved))
         }
         Err(error) => RecordError::Program(error),
@@ -270,7 +270,7 @@ fn run_unrecorded(program: &OsStr, arguments: &[OsString], why: &RecordError) ->
 /// `latest` is this trace: from its beginning on, as its recorder may be killed.
 fn name_latest(home: &Path, trace_dir: &Path) {
     if let Err(error) = traces::set_latest(home, trace_dir) {
-        telling::tell!("retrovane: {error}");
+        diagnostics::tell!("retrovane: {error}");
     }
 }
 

@@ -102,7 +102,7 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
     };
     if !settings.quiet {
         for note in &outcome.notes {
-            telling::tell!("retrovane: {note}");
+            diagnostics::tell!("retrovane: {note}");
         }
     }
     match ended(&outcome, &applied) {
@@ -147,10 +147,10 @@ pub fn begin(applied: Applied, trace_dir: &Path, settings: &Settings) -> Result<
     }
     if !settings.quiet {
         for touch in applied.touches.iter().take(SAID_MAX) {
-            telling::tell!("retrovane: this replay {touch}");
+            diagnostics::tell!("retrovane: this replay {touch}");
         }
         if applied.touches.len() > SAID_MAX {
-            telling::tell!("retrovane: ... and {} more", applied.touches.len() - SAID_MAX);
+            diagnostics::tell!("retrovane: ... and {} more", applied.touches.len() - SAID_MAX);
         }
     }
     Ok(applied)
@@ -160,7 +160,7 @@ pub fn begin(applied: Applied, trace_dir: &Path, settings: &Settings) -> Result<
 fn ended(outcome: &ReplayOutcome, applied: &Applied) -> Result<ExitCode, CommandError> {
     let changes = changes(outcome, applied);
     for change in &changes {
-        telling::tell!("retrovane: {change}");
+        diagnostics::tell!("retrovane: {change}");
     }
     if let Some(divergence) = &outcome.divergence {
         let code = match divergence.kind {

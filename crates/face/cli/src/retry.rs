@@ -186,17 +186,20 @@ fn tell(
     } else if !settings.quiet {
         match &difference {
             Some(difference) => {
-                telling::tell!("retrovane: it first differs from the recording here:");
+                diagnostics::tell!("retrovane: it first differs from the recording here:");
                 for line in difference.lines(["recorded", "now"]) {
-                    telling::tell!("{line}");
+                    diagnostics::tell!("{line}");
                 }
             }
-            None => telling::tell!("retrovane: it does not differ from the recording"),
+            None => diagnostics::tell!("retrovane: it does not differ from the recording"),
         }
-        telling::tell!("retrovane: recorded: {}", then.text());
-        telling::tell!("retrovane: now:      {}", end.text());
-        telling::tell!("retrovane: the failure: {}", verdict.text());
-        telling::tell!("retrovane: its trace is {}", wording::printable(now.dir().as_os_str().as_bytes()));
+        diagnostics::tell!("retrovane: recorded: {}", then.text());
+        diagnostics::tell!("retrovane: now:      {}", end.text());
+        diagnostics::tell!("retrovane: the failure: {}", verdict.text());
+        diagnostics::tell!(
+            "retrovane: its trace is {}",
+            wording::printable(now.dir().as_os_str().as_bytes())
+        );
     }
     Ok(ExitCode::from(verdict.code()))
 }

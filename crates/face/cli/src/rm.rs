@@ -57,7 +57,7 @@ pub fn run(arguments: &RmArguments, settings: &Settings) -> Result<ExitCode, Com
         let done = traces::remove(&home, name);
         match done {
             Ok(()) => removed.push(name),
-            Err(error) if first_error.is_some() => telling::tell!("retrovane: {error}"),
+            Err(error) if first_error.is_some() => diagnostics::tell!("retrovane: {error}"),
             Err(error) => first_error = Some(error),
         }
     }
@@ -72,7 +72,7 @@ pub fn run(arguments: &RmArguments, settings: &Settings) -> Result<ExitCode, Com
     }
     match pruned {
         Ok(pruned) if pruned.files > 0 && !settings.quiet => {
-            telling::tell!(
+            diagnostics::tell!(
                 "retrovane: {} kept files went too ({})",
                 pruned.files,
                 wording::bytes(pruned.bytes)

@@ -51,7 +51,7 @@ impl Settings {
     pub fn home_to_write(&self) -> Result<PathBuf, CommandError> {
         let home = self.home()?;
         if self.home.is_none() && claim_home(&home)? && !self.quiet {
-            telling::tell!(
+            diagnostics::tell!(
                 "retrovane: there is no HOME that can be written: traces and kept files go to {} (or where RETROVANE_HOME says)",
                 home.display()
             );
@@ -80,13 +80,13 @@ impl Settings {
     /// Where the recorder of a trace was killed: adds what it had not written.
     fn take_over(&self, dir: &Path) {
         match recorder::take_over(dir) {
-            Ok(Some(taken)) if !self.quiet && taken.events != 0 => telling::tell!(
+            Ok(Some(taken)) if !self.quiet && taken.events != 0 => diagnostics::tell!(
                 "retrovane: the recorder of {} was killed; {} events that it had not written were taken over",
                 dir.display(),
                 taken.events
             ),
             Ok(_) => {}
-            Err(error) => telling::tell!(
+            Err(error) => diagnostics::tell!(
                 "retrovane: the recorder of {} was killed, and what it had not written is left out: {error}",
                 dir.display()
             ),

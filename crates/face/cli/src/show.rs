@@ -211,11 +211,11 @@ impl Show {
     /// Tells what could not be shown.
     pub fn tell(&self, is_quiet: bool) {
         if let Some(error) = locked(&self.shared.failure).take() {
-            telling::tell!("retrovane: {error}");
+            diagnostics::tell!("retrovane: {error}");
         }
         if !is_quiet {
             for (what, times) in self.shared.world.unsent() {
-                telling::tell!("retrovane: not shown: {what} ({times} times)");
+                diagnostics::tell!("retrovane: not shown: {what} ({times} times)");
             }
         }
     }

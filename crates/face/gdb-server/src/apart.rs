@@ -195,7 +195,7 @@ impl Server<'_> {
         let written = match self.prepare_write(false, false) {
             Err(text) => {
                 // Why a register cannot be written gdb tells its user, but not this.
-                telling::tell!("retrovane: {}", text.trim_start_matches("E."));
+                diagnostics::tell!("retrovane: {}", text.trim_start_matches("E."));
                 return text;
             }
             Ok(Target::Branch) => self.timeline.write_branch(address, &bytes),

@@ -15,6 +15,6 @@ pub mod keyframes;
 pub mod live_stops;
 pub mod open_calls;
 pub mod programs;
-pub mod standing;
+pub mod stop_report;
 pub mod translate;
 pub mod watchpoints;

@@ -10,7 +10,7 @@
 mod endings;
 mod observers;
 pub mod preemptions;
-pub mod standing_threads;
+pub mod resuming;
 pub mod traps;
 
 use core::arch::global_asm;

@@ -232,7 +232,7 @@ fn give_birth(shared: &Shared, segment: Segment, lane: Lane, stopped: Stopped) -
             birth::put_stop(&shared.memory, lane, &error.to_string());
             if shared.memory.is_filtered() {
                 // Without the runtime it would die of the filter that it inherits.
-                telling::tell!(
+                diagnostics::tell!(
                     "retrovane: process {pid} is ended, as it cannot run under --seccomp: {error}"
                 );
                 kill_process(pid, libc::SIGKILL);

@@ -101,13 +101,13 @@ impl Kind {
 /// actions follow.
 pub const BOARDED: u16 = 1;
 /// The same where the log's beginning is a checkpoint of the process, whose threads have
-/// [`Tag::Standing`]s.
+/// [`Tag::ResumeState`]s.
 pub const WINDOW: u16 = 2;
-/// Words of a [`Tag::Standing`]: a [`standing`], 1 if the event before was the thread's, and
+/// Words of a [`Tag::ResumeState`]: a [`resume_state`], 1 if the event before was the thread's, and
 /// what a frame says of its last fault (error code, trap number, cr2).
-pub const STANDING_WORDS: usize = 5;
+pub const RESUME_STATE_WORDS: usize = 5;
 /// How a thread goes on at the beginning of a window.
-pub mod standing {
+pub mod resume_state {
     /// In the program's code.
     pub const RUNS: u64 = 0;
     /// There too, behind a preemption at which it released the token.
@@ -219,9 +219,9 @@ pub enum Tag {
     /// There: a thread, as [`BOARDED_THREAD_WORDS`] words; the blob's address is its
     /// number. A blob of its vector registers follows.
     ThreadState = 14,
-    /// At a birth that is a checkpoint: how a thread goes on, as [`STANDING_WORDS`] words;
+    /// At a birth that is a checkpoint: how a thread goes on, as [`RESUME_STATE_WORDS`] words;
     /// the blob's address is its number.
-    Standing = 15,
+    ResumeState = 15,
     /// At the birth of a process that ran already: a mapping of memory that it shares, as
     /// [`SHARED_MAP_WORDS`] words; the blob's address is its beginning. Its content follows, then
     /// the same blob again.
@@ -257,7 +257,7 @@ impl Tag {
             12 => Tag::Thread,
             13 => Tag::Actions,
             14 => Tag::ThreadState,
-            15 => Tag::Standing,
+            15 => Tag::ResumeState,
             16 => Tag::SharedMap,
             17 => Tag::Zeros,
             18 => Tag::Part,

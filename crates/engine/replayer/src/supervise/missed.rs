@@ -19,7 +19,7 @@ impl Supervisor {
             let log_is_over = process.feed.closed && tells_its_end(&self.trace, process.recorded.as_ref());
             let way = Way { memory: &self.memory, segment: *segment, pid: process.pid, log_is_over };
             match self.watchdog.look(&way, OF_RECORDING_MAX) {
-                Some(Finding::Late(text)) => telling::tell!(
+                Some(Finding::Late(text)) => diagnostics::tell!(
                     "retrovane: process {recorded_pid} {text}; `retrovane record --check 100` finds the place where \
                      it left the recorded way"
                 ),

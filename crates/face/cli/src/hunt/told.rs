@@ -21,7 +21,7 @@ impl Hunt<'_> {
     ) -> Result<(), CommandError> {
         let name = if self.output.is_none() {
             if let Err(error) = traces::set_latest(&self.home, dir) {
-                telling::tell!("retrovane: {error}");
+                diagnostics::tell!("retrovane: {error}");
             }
             dir.file_name().filter(|_| self.settings.has_usual_home())
         } else {

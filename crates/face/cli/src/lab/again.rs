@@ -105,8 +105,8 @@ pub fn branch(arguments: &BranchArguments, settings: &Settings) -> ExitCode {
         println!("{}", serde_json::json!({ "is": "branch", "parted_at_ns": parted_at_ns }));
     } else if !settings.quiet {
         match parted_at_ns {
-            Some(at_ns) => telling::tell!("retrovane: the same until {:.6} s", at_ns as f64 / 1e9),
-            None => telling::tell!("retrovane: the same until the end"),
+            Some(at_ns) => diagnostics::tell!("retrovane: the same until {:.6} s", at_ns as f64 / 1e9),
+            None => diagnostics::tell!("retrovane: the same until the end"),
         }
     }
     code

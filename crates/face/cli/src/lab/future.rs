@@ -145,7 +145,7 @@ impl Ear {
                         is_live.store(true, Ordering::Release);
                         let answers = running::answer(&run.dir, None, control.clone(), stopper.clone(), None);
                         if let Err(error) = &answers {
-                            telling::tell!("retrovane: `lab` commands cannot reach this future: {error}");
+                            diagnostics::tell!("retrovane: `lab` commands cannot reach this future: {error}");
                         }
                         if let Ok(mut answering) = answering.lock() {
                             *answering = answers.ok();

@@ -246,7 +246,7 @@ impl Keeper {
             true => self.make(PastPlace::Checkpoint(number)).map(|_| ()),
             false => self.send_further(number),
         } {
-            telling::tell!("retrovane: nobody stands at checkpoint {number}: {reason}");
+            diagnostics::tell!("retrovane: nobody stands at checkpoint {number}: {reason}");
         }
     }
 
@@ -434,7 +434,7 @@ impl Keeper {
         let kept = std::fs::write(&early, format!("{}\n", wish.future))
             .and_then(|()| std::fs::rename(&early, self.run.dir.join(PRESENT)));
         if let Err(error) = kept {
-            telling::tell!("retrovane: `lab` commands will find an earlier future of this run: {error}");
+            diagnostics::tell!("retrovane: `lab` commands will find an earlier future of this run: {error}");
         }
         if let Some(future) = self.futures.get_mut(&wish.future) {
             future.is_lived = true;

@@ -79,7 +79,10 @@ pub fn run(arguments: &GdbAtArguments, settings: &Settings) -> ExitCode {
         return exit::failure(exit::USAGE, &reason);
     };
     if !settings.quiet {
-        telling::tell!("retrovane: process {pid} of {}, `{command}`, after {events} events", arguments.node);
+        diagnostics::tell!(
+            "retrovane: process {pid} of {}, `{command}`, after {events} events",
+            arguments.node
+        );
     }
     let at = if *is_end { "end".to_owned() } else { events.to_string() };
     let gdb = GdbArguments::beginning(at, arguments.batch, arguments.ex.clone());

@@ -188,7 +188,7 @@ impl Run {
         let names: Vec<String> = self.spec.nodes.iter().map(|node| node.name.clone()).collect();
         (!self.quiet).then(|| {
             Box::new(move |node: usize| {
-                telling::tell!(
+                diagnostics::tell!(
                     "retrovane: `{}` has computed for {} s without a call, and all others wait for it: a loop that waits \
                      for another thread or a signal, and does more than look at memory, does not end in a lab",
                     names[node],
@@ -220,7 +220,7 @@ impl Run {
             let answers =
                 running::answer(&run.dir, Some(&run.home), control, stopper.clone(), Some(tells.clone()));
             if let Err(error) = &answers {
-                telling::tell!("retrovane: `lab` commands cannot reach this lab: {error}");
+                diagnostics::tell!("retrovane: `lab` commands cannot reach this lab: {error}");
             }
             let keeper = std::thread::spawn(move || Keeper::new(run, stopper, tells).keep(&events));
             if let Ok(mut kept) = kept.lock() {
@@ -269,7 +269,7 @@ impl Run {
                     read_discarded(&there.past).into_iter().filter(|&one| one <= number).collect();
                 let _ = go.send(GoOn::Live { changes: there.changes, discarded });
             } else {
-                telling::tell!("retrovane: {}", not_the_same(taken.at_ns));
+                diagnostics::tell!("retrovane: {}", not_the_same(taken.at_ns));
             }
         });
         Halt { number, stands, goes_on }
@@ -359,13 +359,13 @@ impl Run {
         }
         if !silent {
             let seconds = kept.digest.ended_at_ns as f64 / 1e9;
-            telling::tell!(
+            diagnostics::tell!(
                 "retrovane: the lab ended at {seconds:.6} s; {} packets; everything about it is in {}",
                 kept.digest.packet_count,
                 dir.display()
             );
             if let Some(text) = kept.not_the_same_text() {
-                telling::tell!("retrovane: {text}; `retrovane lab log` names the thread and the place");
+                diagnostics::tell!("retrovane: {text}; `retrovane lab log` names the thread and the place");
             }
         }
         if let Some(error) = error {

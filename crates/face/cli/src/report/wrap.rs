@@ -49,12 +49,12 @@ pub fn run(command: &[OsString], dir: &Path, settings: &Settings) -> Result<Exit
 
 fn tell(written: &[PathBuf], dir: &Path, trace_dir: &Path) {
     match written {
-        [] => telling::tell!("retrovane: no process failed: no report, and no trace"),
+        [] => diagnostics::tell!("retrovane: no process failed: no report, and no trace"),
         pages => {
             for page in pages {
-                telling::tell!("retrovane: {}", page.display());
+                diagnostics::tell!("retrovane: {}", page.display());
             }
-            telling::tell!(
+            diagnostics::tell!(
                 "retrovane: {} of processes that failed, with {} (the trace is {})",
                 if pages.len() == 1 { "a report" } else { "reports" },
                 dir.join(PACK_NAME).display(),

@@ -19,8 +19,8 @@ use crate::debugger::agent_state::{
 };
 use crate::debugger::displaced::{self, Trapped};
 use crate::debugger::{
-    branch, breakpoints, caught_signals, copies, edits, keyframes, live_stops, programs, standing, translate,
-    watchpoints,
+    branch, breakpoints, caught_signals, copies, edits, keyframes, live_stops, programs, stop_report,
+    translate, watchpoints,
 };
 use crate::ground::assembly::{rv_agent_stop, rv_agent_trap};
 use crate::ground::decode;
@@ -437,27 +437,27 @@ pub fn stop(context: &mut RealFrame, kind: u32) {
     breakpoints::give_back_code();
     context.flags &= !TRAP_FLAG;
     state().mode = Mode::Stopped;
-    standing::publish(Some(context), kind, 0, live_stops::code_of_stop().unwrap_or_else(branch::code));
+    stop_report::publish(Some(context), kind, 0, live_stops::code_of_stop().unwrap_or_else(branch::code));
     loop {
-        standing::take_command();
+        stop_report::take_command();
         let command = &state().command;
         match command.verb {
             agent_verb::COPY => {
                 let made = copies::make(command.segment);
-                standing::publish(Some(context), agent_stop::COPIED, 0, made);
+                stop_report::publish(Some(context), agent_stop::COPIED, 0, made);
             }
             agent_verb::BRANCH => {
                 let made = branch::make(command);
-                standing::publish(Some(context), agent_stop::COPIED, 0, made);
+                stop_report::publish(Some(context), agent_stop::COPIED, 0, made);
             }
             agent_verb::STAND => {
                 if keyframes::stand() {
-                    standing::publish(Some(context), kind, 0, branch::code());
+                    stop_report::publish(Some(context), kind, 0, branch::code());
                 }
             }
             agent_verb::SET if !live::is_debugged() => {
                 branch::set_registers(context, command);
-                standing::publish(Some(context), kind, 0, branch::code());
+                stop_report::publish(Some(context), kind, 0, branch::code());
             }
             agent_verb::ORDER | agent_verb::SET | agent_verb::WRITE | agent_verb::MARK => {
                 return live_stops::leave_for_order(context);

@@ -15,7 +15,7 @@ use syscall_model::{Act, Arg, Special};
 
 use crate::code::sites;
 use crate::debugger::agent_state::{self, mailbox};
-use crate::debugger::{agent, breakpoints, copies, standing, translate};
+use crate::debugger::{agent, breakpoints, copies, stop_report, translate};
 use crate::ground::assembly::rv_agent_stop;
 use crate::ground::frame::RealFrame;
 use crate::ground::kernel;
@@ -82,15 +82,15 @@ fn take_over(start: u64, end: u64) {
 /// Where history has ended: waits for a command, and makes a branch if it says so, which
 /// goes on at the program's last registers. True if the debugger has been told.
 pub fn from_end() -> bool {
-    standing::take_command();
+    stop_report::take_command();
     let command = &agent_state::state().command;
     if command.verb != lane_protocol::agent_verb::BRANCH {
         return false;
     }
-    let registers = standing::waiting_registers(&thread());
+    let registers = stop_report::waiting_registers(&thread());
     let made = if registers.is_some() { make(command) } else { -(errno::EAGAIN as i32) };
     let (0, Some(registers)) = (made, registers) else {
-        standing::publish(None, agent_stop::COPIED, 0, made);
+        stop_report::publish(None, agent_stop::COPIED, 0, made);
         return true;
     };
     own().wanted_stop = agent_stop::REACHED;
@@ -142,15 +142,15 @@ pub fn on_fault(registers: &Registers, signal: u32) -> ! {
 fn tell(kind: u32, code: i32, address: u64, bytes: u64) {
     let stop = &mut mailbox().stop;
     (stop.output, stop.output_bytes) = (address, bytes);
-    standing::publish(None, kind, 0, code);
-    standing::wait_for_command();
+    stop_report::publish(None, kind, 0, code);
+    stop_report::wait_for_command();
 }
 
 fn end(code: i32) -> ! {
     breakpoints::give_back_code();
     loop {
-        standing::publish(None, agent_stop::EXITED, 0, code);
-        standing::wait_for_command();
+        stop_report::publish(None, agent_stop::EXITED, 0, code);
+        stop_report::wait_for_command();
     }
 }
 

@@ -208,7 +208,7 @@ pub fn lead_to(context: &mut RealFrame) {
 /// The edit that comes next was made before the call that the program is about to make: it
 /// goes on where that leads.
 pub fn replay_before(registers: &mut Registers, word: Header) -> ! {
-    thread().standing = signal_state::Standing::Preemption;
+    thread().resume_state = signal_state::ResumeState::Preemption;
     replay_from(registers, word);
     agent::leaving(registers);
     // SAFETY: the registers are the program's, complete.

@@ -2,14 +2,14 @@
 //! in front of all rooms, and every one of them reports.
 
 use crate::checkpoint::restore::rollback;
-use crate::debugger::standing;
+use crate::debugger::stop_report;
 use crate::process::processes;
 use crate::state::live;
 
 /// A replaying process is about to stand still, or to end.
 #[unsafe(no_mangle)]
 fn rv_stands_at_end(kind: u32, code: i32) {
-    standing::stand_at_end(kind, code);
+    stop_report::stand_at_end(kind, code);
 }
 
 /// The process ends, and others that had its memory go on.

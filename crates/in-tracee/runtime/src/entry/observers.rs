@@ -9,7 +9,7 @@ use crate::checkpoint::resources::first_use;
 use crate::checkpoint::restore::{crash, rollback};
 use crate::checkpoint::take::increments::tracking;
 use crate::debugger::{breakpoints, caught_signals, copies, displaced, imports, live_stops, translate};
-use crate::entry::{standing_threads, traps};
+use crate::entry::{resuming, traps};
 use crate::ground::registers::{Leave, Registers};
 use crate::preemption::{replay_trap, sampled_places};
 use crate::process::{detach, threads};
@@ -117,7 +117,7 @@ fn rv_log_is_replayed() {
 
 #[unsafe(no_mangle)]
 fn rv_thread_goes_on() -> ! {
-    standing_threads::resume()
+    resuming::resume()
 }
 
 #[unsafe(no_mangle)]

@@ -21,7 +21,7 @@ use crate::syscalls::spins;
 /// The program stands at a preemption point with these registers.
 pub fn on_preemption(mut registers: Registers) -> ! {
     registers.flags &= !RESUME_FLAG;
-    thread().standing = crate::state::signal_state::Standing::Preemption;
+    thread().resume_state = crate::state::signal_state::ResumeState::Preemption;
     thread().registers_at = &raw const registers as u64;
     if process().replays() {
         thread().user_registers = &raw const registers as u64;

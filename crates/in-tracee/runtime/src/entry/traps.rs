@@ -260,7 +260,7 @@ pub unsafe extern "C" fn on_fault() -> ! {
         }
         _ => {}
     }
-    thread.standing = crate::state::signal_state::Standing::Fault;
+    thread.resume_state = crate::state::signal_state::ResumeState::Fault;
     let mut info = thread.fault_info;
     let signals = &mut thread.signals;
     let action = process().actions().actions[signal as usize];

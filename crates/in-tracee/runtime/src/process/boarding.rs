@@ -10,7 +10,7 @@
 
 use core::sync::atomic::Ordering;
 
-use events::{BOARDED_THREAD_WORDS, Kind, SHARED_MAP_WORDS, STANDING_WORDS, Tag, standing};
+use events::{BOARDED_THREAD_WORDS, Kind, RESUME_STATE_WORDS, SHARED_MAP_WORDS, Tag, resume_state};
 use lane_protocol::{
     BOARD_CALL, BOARDING_START, Boarder, Boarding, CodeMap, SharedMapping, boarder_address, boarding_state,
 };
@@ -36,7 +36,7 @@ use crate::state::block::{
 };
 use crate::state::own_descriptors::{close, open_high};
 use crate::state::report;
-use crate::state::signal_state::Standing;
+use crate::state::signal_state::ResumeState;
 use crate::state::stacks::{signal_stack, stack_top};
 
 fn table() -> &'static Boarding {
@@ -149,7 +149,7 @@ fn arrive(index: usize) {
     own.rseq = told.rseq;
     own.fs_base = crate::ground::registers::fs_base();
     own.fault_registers = Registers::from_words(told.registers);
-    own.standing = Standing::Boarded;
+    own.resume_state = ResumeState::Boarded;
     clocks::begin_untrapped();
     frame::save_vectors_at(signal_stack(index));
     table().arrived.fetch_add(1, Ordering::AcqRel);
@@ -311,16 +311,16 @@ pub fn replay_blob(tag: Tag, address: u64, bytes: u64, source: u64) {
             let mut registers = [0; 18];
             registers.copy_from_slice(&words[8..]);
             block.fault_registers = Registers::from_words(registers);
-            block.standing = Standing::Boarded;
+            block.resume_state = ResumeState::Boarded;
         }
-        Tag::Standing if bytes == 8 * STANDING_WORDS as u64 && provide(index) => {
+        Tag::ResumeState if bytes == 8 * RESUME_STATE_WORDS as u64 && provide(index) => {
             // SAFETY: the log holds as many words.
-            let words = unsafe { &*(source as *const [u64; STANDING_WORDS]) };
+            let words = unsafe { &*(source as *const [u64; RESUME_STATE_WORDS]) };
             let block = &mut *thread_at(index);
-            block.standing = match words[0] {
-                standing::PREEMPTED => Standing::Preemption,
-                standing::BEGINS => Standing::Beginning,
-                _ => Standing::Boarded,
+            block.resume_state = match words[0] {
+                resume_state::PREEMPTED => ResumeState::Preemption,
+                resume_state::BEGINS => ResumeState::Beginning,
+                _ => ResumeState::Boarded,
             };
             block.registers_at = &raw const block.fault_registers as u64;
             block.signals.last_fault.copy_from_slice(&words[2..]);

@@ -7,7 +7,7 @@ use events::{Kind, Tag};
 use lane_protocol::thread_identity;
 use linux_abi::{errno, general as nr};
 
-use crate::checkpoint::restore::{parked_threads, standing};
+use crate::checkpoint::restore::{parked_threads, resume_state};
 use crate::checkpoint::take::{holding, quiesce};
 use crate::code::spin_sites;
 use crate::debugger::copies;
@@ -144,9 +144,9 @@ fn start_thread(registers: &Registers, index: usize, request: &CloneRequest, pid
     let real = request.flags & !ours | CHILD_CLEARTID;
     let real = if process.replays() { real } else { real | request.flags & PIDFD };
     let alive = block.alive.as_ptr() as u64;
-    block.standing = signal_state::Standing::Beginning;
+    block.resume_state = signal_state::ResumeState::Beginning;
     if live::is_on() {
-        standing::prepare_new(block, request.flags & SETTLS != 0, request.tls);
+        resume_state::prepare_new(block, request.flags & SETTLS != 0, request.tls);
     }
     let lab_slot = lab::reserve();
     block.lab_slot = lab_slot.unwrap_or_default();
@@ -197,7 +197,7 @@ unsafe extern "C" fn begin(block: *mut Thread) -> ! {
     token::begin_thread();
     signals::use_own_stack();
     crate::code::interception::intercept();
-    standing::begin_thread();
+    resume_state::begin_thread();
     let [flags, tls, ..] = thread().fault_info;
     if flags & SETTLS != 0 {
         kernel::set_fs_base(tls);

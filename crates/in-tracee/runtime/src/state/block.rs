@@ -103,7 +103,7 @@ pub struct Thread {
     pub call_number: u64,
     pub direct: crate::state::call_state::Direct,
     /// How it goes on where it stands, while another thread holds the token.
-    pub standing: crate::state::signal_state::Standing,
+    pub resume_state: crate::state::signal_state::ResumeState,
     /// Where the registers are with which it does.
     pub registers_at: u64,
     /// Its fs base as it was last set, or (live) when it released the token.

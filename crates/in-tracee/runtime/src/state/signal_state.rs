@@ -77,7 +77,7 @@ pub struct KernelPart {
 /// What a thread is about to do once it holds the token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-pub enum Standing {
+pub enum ResumeState {
     /// Nothing of the program was done yet.
     Beginning = 0,
     /// Make the call in its registers.

@@ -35,7 +35,7 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     // SAFETY: the entry code passes the registers that it pushed.
     let registers = unsafe { &mut *registers };
     let thread = &mut *thread();
-    thread.standing = signal_state::Standing::Call;
+    thread.resume_state = signal_state::ResumeState::Call;
     thread.registers_at = &raw const *registers as u64;
     say(LogSubject::Syscalls, "call", [registers.rax, registers.rcx]);
     if asked_calls::is_call(u64::from(registers.rax as u32)) && asked_calls::replaying_asked(registers) {

@@ -74,7 +74,7 @@ fn yield_alternately(instruction: Instruction, registers: &Registers) -> bool {
     if session().live != 0 || !matches!(instruction, Instruction::Rdtsc | Instruction::Rdtscp) {
         return false;
     }
-    thread().standing = signal_state::Standing::Preemption;
+    thread().resume_state = signal_state::ResumeState::Preemption;
     thread().registers_at = &raw const *registers as u64;
     if in_lab::is_on() {
         return lab::clocks::yield_before_read();

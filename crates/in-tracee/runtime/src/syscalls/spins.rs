@@ -163,7 +163,7 @@ fn may_give(passes: u64) -> bool {
 /// Logs where the thread stops, and releases the token if it `gives` it.
 fn stop([address, passes]: [u64; 2], gives: bool, registers: &Registers) {
     let thread = &mut *thread();
-    thread.standing = signal_state::Standing::Preemption;
+    thread.resume_state = signal_state::ResumeState::Preemption;
     thread.registers_at = &raw const *registers as u64;
     if gives {
         fairness::note_wait();
@@ -249,7 +249,7 @@ fn follow(address: u64, passes: u64, registers: &Registers) -> bool {
     log.events += 1;
     let thread = &mut *thread();
     thread.user_registers = &raw const *registers as u64;
-    thread.standing = signal_state::Standing::Preemption;
+    thread.resume_state = signal_state::ResumeState::Preemption;
     thread.registers_at = thread.user_registers;
     if !call_event::is_next() {
         token::follow_yield();

@@ -24,7 +24,7 @@ use crate::log::call_event::{self, begin_call};
 use crate::scheduler::held_threads::let_go;
 use crate::state::block::{Thread, known_threads, pid_of, process, thread, thread_at, thread_status};
 use crate::state::call_state::Done;
-use crate::state::signal_state::Standing;
+use crate::state::signal_state::ResumeState;
 use crate::state::stacks::signal_stack;
 use crate::syscalls::tracing_outside;
 
@@ -178,11 +178,11 @@ fn vectors_of(other: &Thread) -> u64 {
 fn words_of(other: &Thread) -> [u64; WORDS] {
     const USER_CODE: u64 = 0x33;
     const USER_STACK: u64 = 0x2b;
-    let in_call = other.standing == Standing::Call;
-    let r = match other.standing {
+    let in_call = other.resume_state == ResumeState::Call;
+    let r = match other.resume_state {
         // SAFETY: the thread stands below these registers, on its own stack of the runtime's.
-        Standing::Call | Standing::Preemption => unsafe { *(other.registers_at as *const Registers) },
-        Standing::Beginning | Standing::Fault | Standing::Boarded => other.fault_registers,
+        ResumeState::Call | ResumeState::Preemption => unsafe { *(other.registers_at as *const Registers) },
+        ResumeState::Beginning | ResumeState::Fault | ResumeState::Boarded => other.fault_registers,
     };
     let (rax, asked) = if in_call { (IN_CALL, r.rax & 0xffff_ffff) } else { (r.rax, u64::MAX) };
     [

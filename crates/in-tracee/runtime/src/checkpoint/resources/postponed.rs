@@ -21,7 +21,7 @@ use crate::checkpoint::take::saved_pages;
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory};
 use crate::state::block::{known_threads, process, thread, thread_at, thread_status};
-use crate::state::signal_state::Standing;
+use crate::state::signal_state::ResumeState;
 
 const NO_OFFSET: u64 = u64::MAX;
 
@@ -105,7 +105,7 @@ fn one_is_closing() -> bool {
         let other = &mut *thread_at(index);
         let is_in_call = other.process == process
             && other.status == thread_status::LIVE
-            && other.standing == Standing::Call
+            && other.resume_state == ResumeState::Call
             && other.registers_at != 0;
         // SAFETY: they lie on the stack of a thread that has not got the token.
         is_in_call && closes(unsafe { (*(other.registers_at as *const Registers)).rax } as u32)

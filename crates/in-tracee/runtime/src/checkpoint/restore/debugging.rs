@@ -24,7 +24,7 @@ use crate::ground::registers::Registers;
 use crate::signals;
 use crate::state::block::{Thread, process, thread};
 use crate::state::live::is_debugged;
-use crate::state::signal_state::Standing;
+use crate::state::signal_state::ResumeState;
 
 const NOBODY: u32 = u32::MAX;
 
@@ -98,7 +98,7 @@ pub fn note_preemption() {
 /// Does what was ordered; the thread then stands where it stood, or somewhere else.
 pub fn obey_debugger() -> ! {
     let thread = &mut *thread();
-    thread.standing = Standing::Fault;
+    thread.resume_state = ResumeState::Fault;
     if state().command.verb != agent_verb::ORDER {
         obey_edit(thread);
     }
@@ -168,23 +168,23 @@ pub fn stand_if_first(block: &Thread) {
     // What the debugger has kept stands as it stood then, at the end of its log or before that.
     let was_kept_by_debugger = STANDS_FIRST.swap(NOBODY, Ordering::SeqCst) != NOBODY;
     own().is_at_log_end &= was_kept_by_debugger;
-    let registers = match block.standing {
-        Standing::Fault => block.fault_registers,
+    let registers = match block.resume_state {
+        ResumeState::Fault => block.fault_registers,
         // SAFETY: the entry code laid them out, or the preemption; nothing has run over them.
         _ => unsafe { *(block.registers_at as *const Registers) },
     };
     let mut registers = registers;
-    match block.standing {
-        Standing::Call => {
+    match block.resume_state {
+        ResumeState::Call => {
             registers.rip = registers.rcx.wrapping_sub(2);
             own().is_at_log_end = true;
         }
-        Standing::Preemption => {
+        ResumeState::Preemption => {
             registers.rip = crate::code::sites::translate(registers.rip);
             // The preemption is the last event.
             (state().steps, state().steps_known) = (0, true);
         }
-        Standing::Fault | Standing::Beginning | Standing::Boarded => {}
+        ResumeState::Fault | ResumeState::Beginning | ResumeState::Boarded => {}
     }
     stand(&registers, agent_stop::ROLLED_BACK, 0)
 }

@@ -22,7 +22,7 @@ use crate::ground::registers::Registers;
 use crate::log::borrowed;
 use crate::log::kept_files::request_answer;
 use crate::state::block::{Thread, known_threads, process, session, space, thread_at, thread_status};
-use crate::state::signal_state::Standing;
+use crate::state::signal_state::ResumeState;
 
 const HEADER_BYTES: u64 = size_of::<CodeChange>() as u64;
 /// How far up a stack frames of signals are looked for.
@@ -141,10 +141,10 @@ fn check(entries: &[Entry]) -> Result<(), u32> {
 
 /// True if the thread goes on at such an address, or does so once its handlers have returned.
 fn stands_in(block: &Thread, is_in_use: &dyn Fn(u64) -> bool) -> bool {
-    let registers = match block.standing {
-        // SAFETY: as in `standing_threads::resume`.
-        Standing::Call | Standing::Preemption => unsafe { *(block.registers_at as *const Registers) },
-        Standing::Beginning | Standing::Fault | Standing::Boarded => block.fault_registers,
+    let registers = match block.resume_state {
+        // SAFETY: as in `resuming::resume`.
+        ResumeState::Call | ResumeState::Preemption => unsafe { *(block.registers_at as *const Registers) },
+        ResumeState::Beginning | ResumeState::Fault | ResumeState::Boarded => block.fault_registers,
     };
     let stack = registers.rsp & !7;
     let mut words = (0..STACK_BYTES / 8).map_while(|index| memory::read_word(stack + index * 8));

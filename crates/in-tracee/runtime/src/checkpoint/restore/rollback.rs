@@ -13,7 +13,9 @@ use crate::checkpoint::resources::{lists, mappings, pushback, tables, timers, us
 use crate::checkpoint::restore::memory_back::{restore_mappings, restore_runtime};
 use crate::checkpoint::restore::snapshot_view::Then;
 use crate::checkpoint::restore::ways::{Way, ask_supervisor};
-use crate::checkpoint::restore::{debugging, environment, file_pages, parked_threads, set_aside, standing};
+use crate::checkpoint::restore::{
+    debugging, environment, file_pages, parked_threads, resume_state, set_aside,
+};
 use crate::checkpoint::take::increments::{self, tracking};
 use crate::checkpoint::take::{checkpoint, holding, quiesce, slots};
 use crate::ground::kernel::{self, error};
@@ -311,7 +313,7 @@ fn stand_again(block: &mut Thread, way: Way) {
             block.pending = u32::from(way == Way::Branch);
             block.is_asked = false;
             block.parked = false;
-            standing::prepare(block);
+            resume_state::prepare(block);
         }
         thread_status::ENDED => block.alive.store(0, Ordering::SeqCst),
         _ => {}

@@ -11,8 +11,8 @@
 use core::sync::atomic::Ordering;
 
 use events::{
-    BIRTH_FIXED_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Kind, MAP_RECORD_BYTES, STANDING_WORDS, Tag, WINDOW,
-    padded, standing,
+    BIRTH_FIXED_BYTES, EVENT_BYTES_MAX, HEADER_BYTES, Kind, MAP_RECORD_BYTES, RESUME_STATE_WORDS, Tag,
+    WINDOW, padded, resume_state,
 };
 use lane_protocol::{Checkpoint, checkpoint_state, image_result};
 use linux_abi::{errno, general as nr};
@@ -31,7 +31,7 @@ use crate::log::kept_files::{self, Kept};
 use crate::log::lanes;
 use crate::state::block::{Thread, known_threads, process, space, thread_at, thread_status};
 use crate::state::own_descriptors::open_high;
-use crate::state::signal_state::Standing;
+use crate::state::signal_state::ResumeState;
 use crate::state::stacks::signal_stack;
 
 /// In place of a kept file's id.
@@ -151,13 +151,13 @@ fn show_own_code() {
 /// The registers with which a thread goes on in the program's own code: one that is in a
 /// call is about to make it.
 fn registers_of(block: &Thread) -> Registers {
-    let mut registers = match block.standing {
-        // SAFETY: as in `standing_threads::resume`.
-        Standing::Call | Standing::Preemption => unsafe { *(block.registers_at as *const Registers) },
-        Standing::Beginning | Standing::Fault | Standing::Boarded => block.fault_registers,
+    let mut registers = match block.resume_state {
+        // SAFETY: as in `resuming::resume`.
+        ResumeState::Call | ResumeState::Preemption => unsafe { *(block.registers_at as *const Registers) },
+        ResumeState::Beginning | ResumeState::Fault | ResumeState::Boarded => block.fault_registers,
     };
-    registers.rip = match block.standing {
-        Standing::Call => registers.rcx.wrapping_sub(2),
+    registers.rip = match block.resume_state {
+        ResumeState::Call => registers.rcx.wrapping_sub(2),
         _ => sites::original(registers.rip),
     };
     registers
@@ -269,15 +269,15 @@ fn log_thread(block: &Thread) {
     let words = words_of(block);
     log.whole_blob(index, size_of_val(&words) as u64, Tag::ThreadState, words.as_ptr() as u64);
     log.whole_blob(index, u64::from(vector_state().bytes), Tag::Vectors, signal_stack(block.index));
-    let stands = match block.standing {
-        Standing::Beginning => standing::BEGINS,
-        Standing::Preemption => standing::PREEMPTED,
-        Standing::Call | Standing::Fault | Standing::Boarded => standing::RUNS,
+    let stands = match block.resume_state {
+        ResumeState::Beginning => resume_state::BEGINS,
+        ResumeState::Preemption => resume_state::PREEMPTED,
+        ResumeState::Call | ResumeState::Fault | ResumeState::Boarded => resume_state::RUNS,
     };
     let was_last = u64::from(process().logged_thread == index as u32);
     let fault = block.signals.last_fault;
-    let words: [u64; STANDING_WORDS] = [stands, was_last, fault[0], fault[1], fault[2]];
-    log.whole_blob(index, size_of_val(&words) as u64, Tag::Standing, words.as_ptr() as u64);
+    let words: [u64; RESUME_STATE_WORDS] = [stands, was_last, fault[0], fault[1], fault[2]];
+    log.whole_blob(index, size_of_val(&words) as u64, Tag::ResumeState, words.as_ptr() as u64);
 }
 
 /// Where the program's stack began (proc_pid_stat(5), field 28); 0 if that is not told.

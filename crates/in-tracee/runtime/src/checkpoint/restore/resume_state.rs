@@ -11,7 +11,7 @@ use crate::ground::{frame, kernel, notices};
 use crate::scheduler::token;
 use crate::signals;
 use crate::state::block::{Thread, process, thread};
-use crate::state::signal_state::Standing;
+use crate::state::signal_state::ResumeState;
 use crate::state::stacks::signal_stack;
 
 /// Bytes below the top of a thread's stack that going on leaves alone.
@@ -39,7 +39,7 @@ pub fn begin_thread() {
 /// The block of a thread of then, prepared for the kernel's thread that takes it up.
 pub fn prepare(block: &mut Thread) {
     block.start = arrive as *const () as u64;
-    if matches!(block.standing, Standing::Call | Standing::Preemption) {
+    if matches!(block.resume_state, ResumeState::Call | ResumeState::Preemption) {
         // They may lie deeper, where it is about to run.
         let place = (block.stack_top - size_of::<Registers>() as u64) & !15;
         // SAFETY: the thread is not running, and both places are on its own stack.

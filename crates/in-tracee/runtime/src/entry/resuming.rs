@@ -12,7 +12,7 @@ use crate::scheduler::kept_registers::note;
 use crate::scheduler::token;
 use crate::signals;
 use crate::state::block::{process, thread};
-use crate::state::signal_state::Standing;
+use crate::state::signal_state::ResumeState;
 use crate::syscalls::dispatch;
 
 /// Goes on from where the calling thread stands, in whichever mode the process is.
@@ -22,7 +22,7 @@ pub fn resume() -> ! {
         // The thread of the last event is the only one that stands behind a preemption to which no
         // token event belongs yet. Others may have got the token before they come here.
         let was_last = process().logged_thread == own.index as u32;
-        if was_last && own.standing == Standing::Preemption
+        if was_last && own.resume_state == ResumeState::Preemption
             || crate::checkpoint::area::takes_first_ticket(own.index)
         {
             token::follow_yield();
@@ -35,28 +35,28 @@ pub fn resume() -> ! {
         note();
         debugging::let_first_come(own.index);
     }
-    if own.standing == Standing::Beginning {
+    if own.resume_state == ResumeState::Beginning {
         // It acquires the token by itself.
         threads::begin_here();
     }
     if !process().replays() {
-        match own.standing {
-            Standing::Preemption => holding::take_at_preemption(),
+        match own.resume_state {
+            ResumeState::Preemption => holding::take_at_preemption(),
             _ => holding::take(),
         }
         signals::set_real_mask(own.signals.mask);
         debugging::stand_if_first(own);
     }
-    if own.standing == Standing::Boarded {
+    if own.resume_state == ResumeState::Boarded {
         go_on_boarded();
     }
-    if own.standing == Standing::Fault {
+    if own.resume_state == ResumeState::Fault {
         // SAFETY: the registers are the program's, complete.
         unsafe { rv_resume(&own.fault_registers) }
     }
     // SAFETY: the entry code laid them out, or the preemption; nothing has run over them.
     let mut registers = unsafe { *(own.registers_at as *const Registers) };
-    if own.standing == Standing::Preemption {
+    if own.resume_state == ResumeState::Preemption {
         preemptions::go_on(registers);
     }
     // SAFETY: registers of a call of this thread.
