@@ -18,7 +18,6 @@ pub mod notices;
 pub mod open_files;
 pub mod owned;
 pub mod page_entries;
-pub mod proc_dir;
 pub mod proc_files;
 pub mod registers;
 pub mod stack_limit;

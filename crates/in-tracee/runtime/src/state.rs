@@ -13,6 +13,7 @@ pub mod outside_memory;
 pub mod own_descriptors;
 pub mod patched_code;
 pub mod preemption;
+pub mod proc_dir;
 pub mod recorded_processes;
 pub mod report;
 pub mod runtime_log;

@@ -1,5 +1,6 @@
 //! Who hears what the rooms in front tell: the one list, behind all rooms. See `ground::notices`.
 
+use core::ffi::CStr;
 use core::sync::atomic::AtomicU32;
 
 use crate::address_space::file_ends;
@@ -13,7 +14,13 @@ use crate::entry::{resuming, traps};
 use crate::ground::registers::{Leave, Registers};
 use crate::preemption::{replay_trap, sampled_places};
 use crate::process::{detach, threads};
+use crate::state::proc_dir;
 use crate::syscalls::pass_through;
+
+#[unsafe(no_mangle)]
+fn rv_open_of_proc(path: &CStr, flags: u32) -> i64 {
+    proc_dir::open_as(path, flags)
+}
 
 #[unsafe(no_mangle)]
 fn rv_memory_lost(start: u64, bytes: u64) {

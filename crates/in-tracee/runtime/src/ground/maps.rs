@@ -5,7 +5,7 @@ use linux_abi::general as nr;
 
 use crate::ground::memory::in_region;
 use crate::ground::owned::Owned;
-use crate::ground::{kernel, proc_dir};
+use crate::ground::{kernel, notices};
 pub use runtime_logic::map_lines::{Mapping, device, protection, range_of, stat_device};
 
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -25,7 +25,7 @@ pub fn for_each_of(path: &core::ffi::CStr, each: &mut dyn FnMut(&Mapping)) -> bo
 
 /// The same, with the files' names.
 pub fn for_each_named(path: &core::ffi::CStr, each: &mut dyn FnMut(&Mapping, &[u8])) -> bool {
-    let fd = proc_dir::open(path);
+    let fd = notices::open_of_proc(path, 0);
     if kernel::failed(fd) {
         return false;
     }

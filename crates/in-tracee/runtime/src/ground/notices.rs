@@ -4,12 +4,17 @@
 //!
 //! Deliberately absent: decisions; whoever tells something goes on alike, whoever hears it.
 
+use core::ffi::CStr;
 use core::sync::atomic::AtomicU32;
 
 use crate::ground::registers::{Leave, Registers};
 
 // SAFETY: `entry::observers` has a function of each of these types.
 unsafe extern "Rust" {
+    /// Opens a file whose path begins with `/proc/` for reading, with further flags of open(2): which
+    /// directory that is, is each process's.
+    #[link_name = "rv_open_of_proc"]
+    pub safe fn open_of_proc(path: &CStr, flags: u32) -> i64;
     /// Other memory is at these addresses from now on, or its content was dropped.
     #[link_name = "rv_memory_lost"]
     pub safe fn memory_lost(start: u64, bytes: u64);

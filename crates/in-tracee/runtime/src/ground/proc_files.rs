@@ -5,7 +5,7 @@ use core::ffi::CStr;
 
 use linux_abi::general as nr;
 
-use crate::ground::{kernel, proc_dir};
+use crate::ground::{kernel, notices};
 
 /// True for a file of procfs.
 pub fn is_in_proc(fd: u64) -> bool {
@@ -123,7 +123,7 @@ impl Path {
 
     /// Opens the file, for reading.
     pub fn open(&self) -> i64 {
-        proc_dir::open(self.as_text())
+        notices::open_of_proc(self.as_text(), 0)
     }
 
     /// Reads the start of the file.

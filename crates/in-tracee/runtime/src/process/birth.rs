@@ -120,7 +120,7 @@ fn record_birth(user_stack: u64) -> ! {
     let birth = lane().birth;
     put_entry_back(&birth);
     if lane().shares_root.load(Ordering::Relaxed) != 0 {
-        crate::ground::proc_dir::keep();
+        crate::state::proc_dir::keep();
     }
     lab::begin_image(random_bytes(user_stack));
     let image_bytes = put_vdso(birth.vdso);

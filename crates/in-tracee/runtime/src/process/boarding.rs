@@ -25,7 +25,7 @@ use crate::ground::maps::{self, Mapping, VDSO};
 use crate::ground::owned::Held;
 use crate::ground::registers::Registers;
 use crate::ground::vector_state::vector_state;
-use crate::ground::{frame, kernel, memory, notices, proc_dir, stack_limit};
+use crate::ground::{frame, kernel, memory, notices, stack_limit};
 use crate::log::images::{log_own_pages, words_of};
 use crate::process::{boarded_sharing, threads};
 use crate::scheduler::token;
@@ -35,6 +35,7 @@ use crate::state::block::{
     thread_at, thread_status,
 };
 use crate::state::own_descriptors::{close, open_high};
+use crate::state::proc_dir;
 use crate::state::report;
 use crate::state::signal_state::ResumeState;
 use crate::state::stacks::{signal_stack, stack_top};

@@ -16,8 +16,8 @@ use crate::address_space::{descriptor_classes, page_tracker, shared_ranges};
 use crate::debugger::breakpoints;
 use crate::ground::assembly::{rv_clone_shared, rv_resume};
 use crate::ground::kernel::{self, ABORTED};
+use crate::ground::memory;
 use crate::ground::registers::Registers;
-use crate::ground::{memory, proc_dir};
 use crate::lab;
 use crate::log::call_event::{self, begin_call, inject, inject_with};
 use crate::log::kept_files::request_answer;
@@ -31,6 +31,7 @@ use crate::state::block::{
     thread_at, thread_status,
 };
 use crate::state::call_state::{self, Done};
+use crate::state::proc_dir;
 use crate::state::runtime_log::{LogSubject, say};
 use crate::state::unborn::{NO_SEGMENT, sharer_is_there};
 use crate::state::{group_replay, report};

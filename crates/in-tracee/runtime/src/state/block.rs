@@ -208,7 +208,7 @@ pub struct Process {
     /// See `LaneHeader::children_apart`.
     pub children_apart: bool,
     pub control_fd: i32,
-    pub proc_dir: crate::ground::proc_dir::ProcDir,
+    pub proc_dir: crate::state::proc_dir::ProcDir,
     /// The value that the program set for PR_SET_DUMPABLE, plus one; 0: none.
     pub dumpable: u32,
     /// Recording has ended, and the filter that cannot be taken away stays.

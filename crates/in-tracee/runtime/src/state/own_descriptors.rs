@@ -2,8 +2,9 @@
 
 use linux_abi::{errno, general as nr};
 
-use crate::ground::{kernel, proc_dir};
+use crate::ground::kernel;
 use crate::state::block::process;
+use crate::state::proc_dir;
 
 /// Opens a file of /proc/self for the runtime at a number that the program does
 /// not use next: what the call opens shall get the number that it gets natively.

@@ -13,13 +13,14 @@ use crate::address_space::logged_calls::log_call;
 use crate::code::{clocks, gs};
 use crate::ground::kernel::{self, ABORTED};
 use crate::ground::registers::Registers;
-use crate::ground::{memory, proc_dir, stack_limit};
+use crate::ground::{memory, stack_limit};
 use crate::log::call_event::{begin_call, reject, replayed};
 use crate::log::effects;
 use crate::process::{processes, threads};
 use crate::signals;
 use crate::state::block::{lane, process, thread};
 use crate::state::call_state::{Before, Done};
+use crate::state::proc_dir;
 use crate::state::report;
 use crate::syscalls::{
     calls, descriptors, filters, foreign_memory, memory_calls, mremap, priority_futexes, shared_segments,

@@ -17,10 +17,11 @@ use crate::checkpoint::resources::{interests, lists, locks, objects, pushback, t
 use crate::checkpoint::restore::placeholders;
 use crate::checkpoint::restore::snapshot_view::Then;
 use crate::debugger::watchpoints;
+use crate::ground::kernel;
 use crate::ground::proc_files::{each_line, number};
-use crate::ground::{kernel, proc_dir};
 use crate::state::block::{lane, process};
 use crate::state::own_descriptors::move_high;
+use crate::state::proc_dir;
 
 const TYPE: u64 = 0o170000;
 const REGULAR: u64 = 0o100000;

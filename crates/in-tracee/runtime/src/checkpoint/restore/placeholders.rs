@@ -9,9 +9,10 @@ use linux_abi::general as nr;
 
 use crate::checkpoint::kept_resources::{Descriptor, Tables};
 use crate::checkpoint::resources::pushback::{self, Channel};
+use crate::ground::kernel;
 use crate::ground::proc_files::Path;
-use crate::ground::{kernel, proc_dir};
 use crate::state::own_descriptors::{close, move_high};
+use crate::state::proc_dir;
 
 const ACCESS: u64 = nr::O_ACCMODE as u64;
 

@@ -19,7 +19,7 @@ use crate::checkpoint::restore::{
 use crate::checkpoint::take::increments::{self, tracking};
 use crate::checkpoint::take::{checkpoint, holding, quiesce, slots};
 use crate::ground::kernel::{self, error};
-use crate::ground::{notices, open_files, proc_dir};
+use crate::ground::{notices, open_files};
 use crate::log::borrowed;
 use crate::log::kept_files::request_answer;
 use crate::preemption::preemption_timer;
@@ -27,6 +27,7 @@ use crate::scheduler::token;
 use crate::state::block::{
     BLOCKS, Thread, known_threads, lane, process, session, space, thread, thread_at, thread_status,
 };
+use crate::state::proc_dir;
 use crate::state::runtime_log::{LogSubject, say};
 use crate::state::{preemption, report};
 

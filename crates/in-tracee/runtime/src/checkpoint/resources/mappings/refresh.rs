@@ -7,9 +7,10 @@ use linux_abi::{errno, general as nr};
 
 use super::{OWN, PAGE_BYTES};
 use crate::checkpoint::kept_resources::{List, MAPPINGS_MAX, Names, PATH_BYTES};
+use crate::ground::kernel;
 use crate::ground::maps::Mapping;
 use crate::ground::memory::in_region;
-use crate::ground::{kernel, proc_dir};
+use crate::state::proc_dir;
 use runtime_logic::range_set::Range;
 
 /// Mappings that one change may have made.
