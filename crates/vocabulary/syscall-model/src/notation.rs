@@ -123,7 +123,7 @@ pub(crate) const fn named(name: &'static str, spec: Arg) -> Arg {
     Arg { name, ty: spec.ty, shape: spec.shape }
 }
 
-/// Rows: `number name(argument: kind, ...) => act, blocks, releases, acquires, outward;`. Without an
+/// Rows: `number name(argument: kind, ...) => act, blocks, releases, acquires, outward, ...;`. Without an
 /// act its result is injected; each of the words behind it is there if it is true.
 macro_rules! rows {
     ($($nr:literal $name:tt($($arg:tt: $spec:expr),*) $(=> $act:expr)? $(, $fact:ident)*;)*) => {
@@ -136,6 +136,11 @@ macro_rules! rows {
             releases: $crate::row::Facts::NONE$(.$fact())*.releases,
             acquires: $crate::row::Facts::NONE$(.$fact())*.acquires,
             outward: $crate::row::Facts::NONE$(.$fact())*.outward,
+            signals: $crate::row::Facts::NONE$(.$fact())*.signals,
+            moves_end: $crate::row::Facts::NONE$(.$fact())*.moves_end,
+            changes_ids: $crate::row::Facts::NONE$(.$fact())*.changes_ids,
+            changes_rights: $crate::row::Facts::NONE$(.$fact())*.changes_rights,
+            shadowed: $crate::row::Facts::NONE$(.$fact())*.shadowed,
         }),*]
     };
 }

@@ -19,6 +19,16 @@ pub struct Row {
     pub acquires: bool,
     /// It changes what programs outside of the recording see, whatever its arguments.
     pub outward: bool,
+    /// It may end or stop a process: it sends a signal.
+    pub signals: bool,
+    /// It may move the end of a file.
+    pub moves_end: bool,
+    /// It gives a process another user or group.
+    pub changes_ids: bool,
+    /// It gives a process other rights, another root or other namespaces, whatever its arguments.
+    pub changes_rights: bool,
+    /// Live: what it does it does to what checkpoints have open, too.
+    pub shadowed: bool,
 }
 
 /// What the words behind a row say: see `rows!`.
@@ -28,10 +38,25 @@ pub(crate) struct Facts {
     pub releases: bool,
     pub acquires: bool,
     pub outward: bool,
+    pub signals: bool,
+    pub moves_end: bool,
+    pub changes_ids: bool,
+    pub changes_rights: bool,
+    pub shadowed: bool,
 }
 
 impl Facts {
-    pub const NONE: Facts = Facts { blocks: false, releases: false, acquires: false, outward: false };
+    pub const NONE: Facts = Facts {
+        blocks: false,
+        releases: false,
+        acquires: false,
+        outward: false,
+        signals: false,
+        moves_end: false,
+        changes_ids: false,
+        changes_rights: false,
+        shadowed: false,
+    };
 
     pub const fn blocks(self) -> Facts {
         Facts { blocks: true, ..self }
@@ -47,6 +72,26 @@ impl Facts {
 
     pub const fn outward(self) -> Facts {
         Facts { outward: true, ..self }
+    }
+
+    pub const fn signals(self) -> Facts {
+        Facts { signals: true, ..self }
+    }
+
+    pub const fn moves_end(self) -> Facts {
+        Facts { moves_end: true, ..self }
+    }
+
+    pub const fn changes_ids(self) -> Facts {
+        Facts { changes_ids: true, ..self }
+    }
+
+    pub const fn changes_rights(self) -> Facts {
+        Facts { changes_rights: true, ..self }
+    }
+
+    pub const fn shadowed(self) -> Facts {
+        Facts { shadowed: true, ..self }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use syscall_model::variants::ALL;
-use syscall_model::{Act, Arg, FlagSet, IOCTL, Len, NR_MAX, PRCTL, ROW_COUNT, TABLE, Ty, row};
+use syscall_model::{Act, Arg, FlagSet, IOCTL, Len, NR_MAX, PRCTL, ROW_COUNT, Row, TABLE, Ty, row};
 
 /// Every list of arguments in the model, with a name for messages. Requests have
 /// the name of their table before their own.
@@ -231,4 +231,21 @@ fn flags_are_shown_as_strace_shows_them() {
     assert_eq!(shown(&sockets::AF, 10), "AF_INET6");
     assert_eq!(shown(&sockets::AF, 999), "0x3e7");
     assert_eq!(shown(&files::UNLINKAT, 0x201), "AT_REMOVEDIR|0x1");
+}
+
+/// What a row says beyond its arguments has to be possible with them.
+#[test]
+fn facts_fit_arguments() {
+    let rows = || TABLE.iter().flatten();
+    for row in rows() {
+        let has = |names: &[&str]| row.args.iter().any(|arg| names.contains(&arg.name));
+        assert!(!row.signals || has(&["sig"]), "{} has no signal", row.name);
+        assert!(!row.moves_end || has(&["length", "len"]), "{} has no length", row.name);
+        assert!(!row.changes_ids || row.args.iter().all(|arg| arg.name.ends_with("id")), "{}", row.name);
+        assert!(!row.shadowed || has(&["fd"]), "{} has no descriptor", row.name);
+    }
+    let count = |is: fn(&Row) -> bool| rows().filter(|row| is(row)).count();
+    let counts = [count(|row| row.signals), count(|row| row.moves_end), count(|row| row.changes_ids)];
+    assert_eq!(counts, [6, 3, 6]);
+    assert_eq!([count(|row| row.changes_rights), count(|row| row.shadowed)], [6, 2]);
 }

@@ -1,7 +1,6 @@
 //! Interpreting a row of the model: which memory the kernel wrote, what text it read.
 
 use events::Header;
-use linux_abi::general as nr;
 use linux_abi::general::{__NR_clock_gettime, __NR_gettimeofday};
 use syscall_model::{Act, Arg, Len, Row, Shape, TABLE, Ty, VariantTable, When, row};
 
@@ -28,7 +27,7 @@ pub static WORK: [u8; syscall_model::NR_MAX + 1] = {
     let mut nr = 0;
     while nr < work.len() {
         if let Some(row) = &TABLE[nr] {
-            work[nr] = work_of(row.args) | if sends_signals(nr as u32) { SIGNALS } else { 0 };
+            work[nr] = work_of(row.args) | if row.signals { SIGNALS } else { 0 };
         }
         nr += 1;
     }
@@ -46,9 +45,7 @@ pub static SHORT: [u8; syscall_model::NR_MAX + 1] = {
         } else if let Some(row) = &TABLE[nr]
             && WORK[nr] == 0
             && matches!(row.act, Act::Inject)
-            && !moves_end(nr as u64)
-            && !changes_ids(nr as u64)
-            && !concerns_shadows(nr as u32)
+            && !(row.moves_end || row.changes_ids || row.shadowed)
         {
             short[nr] = row.args.len() as u8;
         }
@@ -56,39 +53,6 @@ pub static SHORT: [u8; syscall_model::NR_MAX + 1] = {
     }
     short
 };
-
-/// Calls before which a live session looks at what shadows have open, too.
-const fn concerns_shadows(nr: u32) -> bool {
-    matches!(nr, linux_abi::general::__NR_flock | linux_abi::general::__NR_shutdown)
-}
-
-/// Calls by which a process may end or stop itself, or others.
-const fn sends_signals(nr: u32) -> bool {
-    use linux_abi::general as nr_of;
-    matches!(
-        nr,
-        nr_of::__NR_kill
-            | nr_of::__NR_tkill
-            | nr_of::__NR_tgkill
-            | nr_of::__NR_rt_sigqueueinfo
-            | nr_of::__NR_rt_tgsigqueueinfo
-            | nr_of::__NR_pidfd_send_signal
-    )
-}
-
-/// Calls that give a process another user or group.
-pub const fn changes_ids(nr: u64) -> bool {
-    use linux_abi::general as nr_of;
-    matches!(
-        nr as u32,
-        nr_of::__NR_setuid
-            | nr_of::__NR_setgid
-            | nr_of::__NR_setreuid
-            | nr_of::__NR_setregid
-            | nr_of::__NR_setresuid
-            | nr_of::__NR_setresgid
-    )
-}
 
 /// See [`SHORT`].
 pub const LONG_WAY: u8 = 0xff;
@@ -437,8 +401,8 @@ pub fn check_sent(registers: &Registers, word: Header, address: u64, bytes: u64,
 }
 
 /// Calls that always change the size of a file, which the program may have mapped.
-pub const fn moves_end(nr: u64) -> bool {
-    matches!(nr as u32, nr::__NR_ftruncate | nr::__NR_truncate | nr::__NR_fallocate)
+pub fn moves_end(nr: u64) -> bool {
+    row(nr).is_some_and(|row| row.moves_end)
 }
 
 /// The model of a call, with variants looked up.

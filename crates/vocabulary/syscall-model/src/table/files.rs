@@ -20,11 +20,11 @@ pub(super) const ROWS: &[Row] = rows! {
     32 dup(fildes: FD) => execute(AskDescriptor);
     33 dup2(oldfd: FD, newfd: FD) => execute(DupTo);
     72 fcntl(fd: FD, cmd: INT, arg: HEX) => Variant(&FCNTL), releases, acquires;
-    73 flock(fd: FD, cmd: of(&FLOCK)), blocks, releases, acquires;
+    73 flock(fd: FD, cmd: of(&FLOCK)), blocks, releases, acquires, shadowed;
     74 fsync(fd: FD), blocks;
     75 fdatasync(fd: FD), blocks;
-    76 truncate(path: PATH, length: LONG), outward;
-    77 ftruncate(fd: FD, length: LONG);
+    76 truncate(path: PATH, length: LONG), outward, moves_end;
+    77 ftruncate(fd: FD, length: LONG), moves_end;
     78 getdents(fd: FD, dirent: updates(Positive, Opaque, RetOrArg(2)), count: UINT);
     79 getcwd(buf: fills(Bytes), size: SIZE);
     80 chdir(filename: PATH);
@@ -48,8 +48,8 @@ pub(super) const ROWS: &[Row] = rows! {
     136 ustat(dev: HEX, ubuf: writes(Opaque, Fixed(32)));
     137 statfs(pathname: PATH, buf: writes(Statfs, Fixed(120)));
     138 fstatfs(fd: FD, buf: writes(Statfs, Fixed(120)));
-    155 pivot_root(new_root: PATH, put_old: PATH) => execute(ChangeRoot);
-    161 chroot(filename: PATH) => execute(ChangeRoot), outward;
+    155 pivot_root(new_root: PATH, put_old: PATH) => execute(ChangeRoot), changes_rights;
+    161 chroot(filename: PATH) => execute(ChangeRoot), outward, changes_rights;
     162 sync(), blocks;
     165 mount(dev_name: TEXT, dir_name: PATH, type: TEXT, flags: of(&MOUNT), data: ADDRESS), blocks, outward;
     166 umount2(name: PATH, flags: of(&UMOUNT)), blocks, outward;
@@ -98,7 +98,7 @@ pub(super) const ROWS: &[Row] = rows! {
     304 open_by_handle_at(mountdirfd: DIRFD, handle: reads(Opaque, Counted { header: 8, at: 0, each: 1 }),
         flags: of(&OPEN)), blocks;
     306 syncfs(fd: FD), blocks;
-    308 setns(fd: FD, nstype: of(&CLONE)) => execute(Namespaces);
+    308 setns(fd: FD, nstype: of(&CLONE)) => execute(Namespaces), changes_rights;
     316 renameat2(olddfd: DIRFD, oldname: PATH, newdfd: DIRFD, newname: PATH, flags: of(&RENAME)), outward;
     319 memfd_create(uname: TEXT, flags: of(&MEMFD));
     332 statx(dfd: DIRFD, filename: PATH, flags: of(&AT), mask: of(&STATX),

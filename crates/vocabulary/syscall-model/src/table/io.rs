@@ -33,7 +33,7 @@ pub(super) const ROWS: &[Row] = rows! {
     278 vmsplice(fd: FD, iov: iov_in(2), nr_segs: SIZE, flags: of(&SPLICE))
         => reject("the pages stay shared with the pipe, so that later stores change what is read from it"),
         blocks, releases, acquires;
-    285 fallocate(fd: FD, mode: of(&FALLOCATE), offset: LONG, len: LONG), blocks;
+    285 fallocate(fd: FD, mode: of(&FALLOCATE), offset: LONG, len: LONG), blocks, moves_end;
     295 preadv(fd: FD, vec: iov_out(2), vlen: SIZE, pos_l: HEX, pos_h: HEX), blocks, acquires;
     296 pwritev(fd: FD, vec: iov_in(2), vlen: SIZE, pos_l: HEX, pos_h: HEX)
         => execute(Output), blocks, releases;

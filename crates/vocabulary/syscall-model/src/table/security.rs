@@ -14,7 +14,7 @@ pub(super) const ROWS: &[Row] = rows! {
     444 landlock_create_ruleset(attr: reads(Opaque, Arg(1)), size: SIZE, flags: HEX);
     445 landlock_add_rule(ruleset_fd: FD, rule_type: of(&LANDLOCK_RULE), rule_attr: reads(Opaque, Fixed(12)),
         flags: HEX);
-    446 landlock_restrict_self(ruleset_fd: FD, flags: HEX);
+    446 landlock_restrict_self(ruleset_fd: FD, flags: HEX), changes_rights;
     459 lsm_get_self_attr(attr: of(&LSM_ATTR), ctx: updates(Success, Opaque, AtArg32(2, 1)), size: SOCKLEN,
         flags: HEX);
     460 lsm_set_self_attr(attr: of(&LSM_ATTR), ctx: reads(Opaque, Arg(2)), size: UINT, flags: HEX);

@@ -16,7 +16,7 @@ pub(super) const ROWS: &[Row] = rows! {
         addr: sockaddr_out(5), addr_len: SOCKLEN), blocks, acquires;
     46 sendmsg(fd: FD, msg: MSG_IN, flags: of(&MSG)) => execute(Output), blocks, releases;
     47 recvmsg(fd: FD, msg: MSG_OUT, flags: of(&MSG)) => execute(Receive), blocks, acquires;
-    48 shutdown(fd: FD, how: of(&SHUT)), releases;
+    48 shutdown(fd: FD, how: of(&SHUT)), releases, shadowed;
     49 bind(fd: FD, umyaddr: reads(SockAddr, Arg(2)), addrlen: INT), outward;
     50 listen(fd: FD, backlog: INT);
     51 getsockname(fd: FD, usockaddr: sockaddr_out(2), usockaddr_len: SOCKLEN);

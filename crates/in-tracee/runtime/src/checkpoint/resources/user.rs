@@ -7,10 +7,10 @@ use core::sync::atomic::Ordering;
 
 use lane_protocol::Checkpoint;
 use linux_abi::{errno, general as nr};
+use syscall_model::row;
 
 use crate::checkpoint::area::area;
 use crate::ground::kernel::{self, error};
-use crate::log::effects::changes_ids;
 
 const CHANGES: usize = 6;
 
@@ -37,20 +37,18 @@ pub fn is_changed_by(number: u64, args: &[u64; 6]) -> bool {
     changes_ids(number) || changes_rest(number, args)
 }
 
+fn changes_ids(number: u64) -> bool {
+    row(number).is_some_and(|row| row.changes_ids)
+}
+
 fn changes_rest(number: u64, args: &[u64; 6]) -> bool {
     const PR_CAPBSET_DROP: u64 = 24;
     /// CLONE_NEWUSER and its like.
     const NAMESPACES: u64 = 0x7e02_0080;
     match number as u32 {
-        nr::__NR_setgroups
-        | nr::__NR_capset
-        | nr::__NR_chroot
-        | nr::__NR_pivot_root
-        | nr::__NR_setns
-        | nr::__NR_landlock_restrict_self => true,
         nr::__NR_unshare => args[0] & NAMESPACES != 0,
         nr::__NR_prctl => args[0] == PR_CAPBSET_DROP,
-        _ => false,
+        _ => row(number).is_some_and(|row| row.changes_rights),
     }
 }
 
