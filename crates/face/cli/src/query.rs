@@ -141,8 +141,7 @@ pub fn ask(
     let never = AtomicBool::new(false);
     let limit = Limit::new(seconds, &never, settings.sandbox);
     let question = Question { verb: verb.name, pid: place.pid, at: place.at, given };
-    // The index answers as quickly.
-    let answers = if verb.of == Of::Log { None } else { Answers::of(&trace) };
+    let answers = Answers::of(&trace);
     if let Some(answer) = answers.as_ref().and_then(|answers| answers.get(question)) {
         return Ok(Ok(answer.clone()));
     }
