@@ -49,7 +49,6 @@ const NOT_YET: &[(&str, &str)] = &[
     ("memory_lists", "/proc/self/maps by a descriptor of /proc/self is the machine's"),
     ("no_signal_queue", "without room for signals nobody is preempted (RLIMIT_SIGPENDING)"),
     ("pid_namespaces", "a process of a namespace of its own is not followed when it stops"),
-    ("private_futexes", "its replay diverges"),
     ("signal_thread", "one that computes while signals come is not always preempted"),
     ("stops_itself", "one that stops itself beside others in its memory is not continued"),
     ("thread_spawn", "its replay does not come to where a thread was preempted"),

@@ -59,5 +59,5 @@ fn subjects_have_names() {
     assert_eq!(log_mask("scheduler, signals"), Ok(LogSubject::Scheduler as u32 | LogSubject::Signals as u32));
     assert_eq!(log_mask("all"), Ok(u32::MAX));
     assert_eq!(log_mask(""), Ok(0));
-    assert_eq!(log_mask("code,token"), Err("turn"));
+    assert_eq!(log_mask("code,token"), Err("token"));
 }

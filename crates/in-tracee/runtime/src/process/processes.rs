@@ -226,8 +226,6 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     let result = make_child(registers, &beginning, real);
     if !is_vfork {
         lab::born(lab_slot, result, flags);
-    } else if !waits || kernel::failed(result) {
-        lab::vforked(lab_slot, result);
     }
     if kernel::failed(result) {
         forced::forget(child);
@@ -265,7 +263,8 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
             gone_word(segment).load(Ordering::Acquire) == seen
         });
     }
-    if is_vfork && waits && !kernel::failed(result) {
+    // Others of the process may run from here on: what they see of the child is behind the call in the log.
+    if is_vfork {
         lab::vforked(lab_slot, result);
     }
     Done::Result(result)
