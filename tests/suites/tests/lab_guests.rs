@@ -51,7 +51,6 @@ const NOT_YET: &[(&str, &str)] = &[
     ("pid_namespaces", "a process of a namespace of its own is not followed when it stops"),
     ("signal_thread", "one that computes while signals come is not always preempted"),
     ("stops_itself", "one that stops itself beside others in its memory is not continued"),
-    ("thread_spawn", "its replay does not come to where a thread was preempted"),
     ("timers", "a timer whose signal is blocked does not count how often it was missed"),
     ("vdso_image", "where the kernel's shared object is said in /proc is the machine's"),
     ("vdso_in_files", "where the kernel's shared object is said in /proc is the machine's"),

@@ -231,8 +231,15 @@ pub fn vfork(slot: Option<u32>, flags: u64) {
     }
 }
 
-/// The thread that said [`vfork`] goes on; `result` of the call.
+/// The thread that said [`vfork`] goes on; `result` of the call. The caller has not got the token.
 pub fn vforked(slot: Option<u32>, result: i64) {
+    if slot.is_some() {
+        ask(lab_question::VFORKED, &[result.max(0) as u64]);
+    }
+}
+
+/// The same with the token, which others may have meanwhile.
+pub fn vforked_aside(slot: Option<u32>, result: i64) {
     if slot.is_some() {
         ask_aside(lab_question::VFORKED, &[result.max(0) as u64]);
     }

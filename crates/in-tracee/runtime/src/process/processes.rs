@@ -226,6 +226,8 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     let result = make_child(registers, &beginning, real);
     if !is_vfork {
         lab::born(lab_slot, result, flags);
+    } else if kernel::failed(result) {
+        lab::vforked_aside(lab_slot, result);
     }
     if kernel::failed(result) {
         forced::forget(child);
@@ -239,13 +241,15 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
             encounters::note_birth(segment);
         }
     }
+    // In a lab others run before the call returns, and the child has left our memory by then.
+    let lets_others_run = is_vfork && lab_slot.is_some() && !waits && result > 0 && process().shares_token;
     let logged = registers.args();
     begin_call(number, &logged, count, result, 0);
     let log = &mut process().log;
     if result > 0 {
         let child = u64::from(beginning.lane);
         log.blob(0, 8, Tag::Child, &raw const child as u64);
-        let place = [beginning.thread as u64, u64::from(shares)];
+        let place = [beginning.thread as u64, u64::from(shares) | u64::from(lets_others_run) << 1];
         log.blob(0, 16, Tag::Thread, place.as_ptr() as u64);
         for (flag, address, value) in [(PARENT_SETTID, parent_tid, result as u32), (PIDFD, pidfd, own_pidfd)]
         {
@@ -257,15 +261,19 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
     log.end();
     signals::set_real_mask(mask);
     // A signal that follows comes next in the log: then nobody waits.
-    if waits && result > 0 && !log.follows {
+    if (waits || lets_others_run) && result > 0 && !log.follows {
         token::yield_while(&mut || {
-            kernel::futex_wait(gone_word(segment), seen, 100);
-            gone_word(segment).load(Ordering::Acquire) == seen
+            if waits {
+                kernel::futex_wait(gone_word(segment), seen, 100);
+                if gone_word(segment).load(Ordering::Acquire) == seen {
+                    return true;
+                }
+            }
+            lab::vforked(lab_slot, result);
+            false
         });
-    }
-    // Others of the process may run from here on: what they see of the child is behind the call in the log.
-    if is_vfork {
-        lab::vforked(lab_slot, result);
+    } else if is_vfork && result > 0 {
+        lab::vforked_aside(lab_slot, result);
     }
     Done::Result(result)
 }
@@ -545,7 +553,7 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
             report::fail("more processes at once than replay can hold");
         };
         let parent_lane = process().lane;
-        let (thread, shares) = (place[0] as usize, place[1] != 0);
+        let (thread, shares) = (place[0] as usize, place[1] & 1 != 0);
         if flags & VM != 0 && !threads::make_room(thread) {
             report::fail("the log makes a process that there is no room for");
         }
@@ -576,8 +584,8 @@ fn replay_fork(registers: &mut Registers, request: &CloneRequest) -> Done {
             report::stand(lane_protocol::report_kind::MISSING, made as i32, "a process could not be made");
         }
     }
-    let waits = place[1] != 0 && flags & VFORK != 0;
-    if waits && result > 0 && word.flags() & events::SIGNAL_FOLLOWS == 0 {
+    let yields = place[1] & 1 != 0 && flags & VFORK != 0 || place[1] & 2 != 0;
+    if yields && result > 0 && word.flags() & events::SIGNAL_FOLLOWS == 0 {
         token::follow_yield();
     }
     Done::Result(result)
