@@ -189,8 +189,8 @@ impl Run {
         (!self.quiet).then(|| {
             Box::new(move |node: usize| {
                 diagnostics::tell!(
-                    "retrovane: `{}` has computed for {} s without a call, and all others wait for it: a loop that waits \
-                     for another thread or a signal, and does more than look at memory, does not end in a lab",
+                    "retrovane: `{}` has computed for {} s without a call, and all others wait for it: it is preempted only \
+                     for others of its own node, and as `preempts_after` says",
                     names[node],
                     lab::SILENCE.as_secs()
                 );
