@@ -42,7 +42,6 @@ const OTHER_BY_DESIGN: &[(&str, &str)] = &[
 /// Guests that should be the same, and are not yet, and what they show.
 const NOT_YET: &[(&str, &str)] = &[
     ("failed_calls_write", "a timer of a process that there is not is refused before its number is written"),
-    ("generated_cpuid", "its replay diverges now and then: a number of the processor is the machine's"),
     ("killed_as_they_write", "it does not end in time: those who write let others go on too seldom"),
     ("killed_makers", "it does not end: processes that make one another let no time pass"),
     ("lock_with_calls", "who has a lock whenever the time is read keeps others from it"),

@@ -10,11 +10,14 @@
 //! Deliberately absent: threads that do not map it, more memory that becomes executable at once, and
 //! code that asks again later.
 
+use core::sync::atomic::Ordering;
+
 use linux_abi::general as nr;
 
 use crate::code::clocks;
 use crate::ground::{kernel, memory};
-use crate::state::block::thread;
+use crate::state::block::{session, thread};
+use crate::state::in_lab;
 use crate::state::patched_code::PROCESSOR_WORDS;
 
 /// Calls after which the thread is let go at the latest.
@@ -36,9 +39,16 @@ pub fn generated_code_mapped() {
     let bytes =
         kernel::call(nr::__NR_sched_getaffinity, [0, room, processors.set.as_mut_ptr() as u64, 0, 0, 0]);
     let words = bytes.max(0) as usize / 8;
-    let Some(word) = processors.set[..words].iter().position(|&word| word != 0) else { return };
+    let mut usable = processors.set;
+    if in_lab::is_on() {
+        // All of a lab runs on one of these, and its replay does not.
+        for (usable, lab) in usable.iter_mut().zip(&session().lab.processors) {
+            *usable = lab.load(Ordering::Relaxed);
+        }
+    }
+    let Some(word) = usable[..words].iter().position(|&word| word != 0) else { return };
     let mut first = [0u64; PROCESSOR_WORDS];
-    first[word] = 1 << processors.set[word].trailing_zeros();
+    first[word] = 1 << usable[word].trailing_zeros();
     processors.bytes = bytes as u32;
     if run_on(&first[..words]) {
         processors.calls_left = CALLS_MAX;
