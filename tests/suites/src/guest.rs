@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use crate::Scratch;
 
@@ -156,7 +156,26 @@ fn parse_expectation(value: &str) -> Option<i32> {
     }
 }
 
+/// What the processor can do, by the kernel's names.
+static CPU_FLAGS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = cpu.lines().find(|line| line.starts_with("flags"));
+    flags.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+});
+
 impl Guest {
+    /// What this machine or user lacks, or `None` if the guest can run.
+    pub fn missing_need(&self, as_root: bool) -> Option<String> {
+        self.needs.iter().find_map(|need| {
+            let met = match need.as_str() {
+                "root" => as_root,
+                "user" => !as_root,
+                flag => flag.strip_prefix("cpu:").is_some_and(|flag| CPU_FLAGS.contains(flag)),
+            };
+            (!met).then(|| format!("needs {need}"))
+        })
+    }
+
     /// Reads the header lines of a source.
     pub fn read(source: &Path) -> Result<Guest, String> {
         let text = fs::read_to_string(source)

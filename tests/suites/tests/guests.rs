@@ -12,36 +12,19 @@ use suites::{
     has_static_libc, run_suite_with, tests_run_as_root, unless_missing,
 };
 
-/// What this machine lacks, or `None` if the guest can run.
-fn missing_capability(guest: &Guest, user: User, machine: &Machine) -> Option<String> {
-    let as_root = machine.is_root && user == User::Current;
-    guest.needs.iter().find_map(|need| {
-        let met = match need.as_str() {
-            "root" => as_root,
-            "user" => !as_root,
-            flag => flag.strip_prefix("cpu:").is_some_and(|flag| machine.cpu_flags.contains(flag)),
-        };
-        (!met).then(|| format!("needs {need}"))
-    })
-}
-
 /// What decides which tests can run here.
 struct Machine {
     is_root: bool,
     has_static_libc: bool,
     has_write_protection: bool,
-    cpu_flags: BTreeSet<String>,
 }
 
 impl Machine {
     fn look() -> Machine {
-        let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let flags = cpu.lines().find(|line| line.starts_with("flags"));
         Machine {
             is_root: tests_run_as_root(),
             has_static_libc: has_static_libc(),
             has_write_protection: has_write_protection(),
-            cpu_flags: flags.unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
         }
     }
 
@@ -201,7 +184,7 @@ fn missing_for(subject: &Subject, way: Way, machine: &Machine) -> Option<String>
     } else if way.name == "write-protection" && !machine.has_write_protection {
         Some("needs userfaultfd and PAGEMAP_SCAN".to_owned())
     } else {
-        missing_capability(guest, *user, machine)
+        guest.missing_need(machine.is_root && *user == User::Current)
     }
 }
 

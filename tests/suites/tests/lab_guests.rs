@@ -8,7 +8,7 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 use suites::{
     Case, Guest, Mode, Outcome, Scratch, TestResult, Tool, User, Variant, compare, find_guests,
-    has_static_libc, run, run_suite_with, tests_run_as_root, unless_missing,
+    has_static_libc, run, run_suite_with, tests_run_as_root, unless_missing, without_nondeterminism,
 };
 
 /// A run takes a second or two; far longer where others use the machine.
@@ -63,31 +63,19 @@ fn variant_of(guest: &Guest) -> Option<Variant> {
 }
 
 /// What this machine lacks for the guest, or why it is not tried.
-fn reason_not_to(guest: &Guest, variant: Variant) -> Option<String> {
-    let listed = OTHER_BY_DESIGN.iter().chain(NOT_YET).find(|(name, _)| *name == guest.name);
-    let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let flags = cpu.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
-    let has_flag = |name: &str| flags.split_whitespace().any(|flag| flag == name);
-    let missing = guest.needs.iter().find(|need| match need.as_str() {
-        "root" => !tests_run_as_root(),
-        "user" => tests_run_as_root(),
-        flag => !flag.strip_prefix("cpu:").is_some_and(has_flag),
-    });
-    match (listed, missing) {
-        (Some((_, reason)), _) => Some((*reason).to_owned()),
-        (None, Some(need)) => Some(format!("needs {need}")),
-        (None, None) if variant.is_static && !has_static_libc() => Some("needs a static libc".to_owned()),
-        (None, None) => None,
-    }
+fn reason_not_to(guest: &Guest, variant: Variant, has_static_libc: bool) -> Option<String> {
+    let mut listed = OTHER_BY_DESIGN.iter().chain(NOT_YET);
+    let reason = listed.find(|(name, _)| *name == guest.name).map(|(_, reason)| (*reason).to_owned());
+    let lacks_libc = variant.is_static && !has_static_libc;
+    reason
+        .or_else(|| guest.missing_need(tests_run_as_root()))
+        .or_else(|| lacks_libc.then(|| "needs a static libc".to_owned()))
 }
 
 /// Lines without those that differ between native runs, each with an end, as a lab says them.
 fn normalised(output: &[u8]) -> Vec<u8> {
-    let text = String::from_utf8_lossy(output);
-    text.lines()
-        .filter(|line| !line.starts_with('~'))
-        .flat_map(|line| [line.as_bytes(), b"\n"].concat())
-        .collect()
+    let kept = without_nondeterminism(output);
+    String::from_utf8_lossy(&kept).lines().flat_map(|line| [line.as_bytes(), b"\n"].concat()).collect()
 }
 
 /// What the node said, and how it ended, by the records of `lab run --json`.
@@ -154,10 +142,10 @@ fn check_lists(guests: &[Guest]) -> TestResult {
 fn trials(tool: &Arc<Tool>) -> Result<Vec<Trial>, String> {
     let guests = find_guests()?;
     check_lists(&guests)?;
-    let mut trials = Vec::new();
+    let (mut trials, has_static_libc) = (Vec::new(), has_static_libc());
     for guest in guests {
         let Some(variant) = variant_of(&guest) else { continue };
-        let (tool, missing) = (Arc::clone(tool), reason_not_to(&guest, variant));
+        let (tool, missing) = (Arc::clone(tool), reason_not_to(&guest, variant, has_static_libc));
         let trial = Trial::test(guest.name.clone(), move || {
             check_guest(&tool, &guest, variant).map_err(Failed::from)
         });
