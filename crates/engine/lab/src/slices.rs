@@ -109,8 +109,6 @@ impl Engine {
         {
             self.sleep_until(at_ns)?;
         }
-        self.current = None;
-        self.ready.push_back((slot, Answer::result(0)));
-        Ok(Outcome::Said)
+        Ok(self.go_behind(slot, Answer::result(0)))
     }
 }

@@ -51,6 +51,11 @@ pub fn text<'a>(arguments: &'a Arguments, name: &str) -> Result<Option<&'a str>,
     }
 }
 
+/// True if that stands under this name.
+pub fn is_true(arguments: &Arguments, name: &str) -> bool {
+    matches!(arguments.get(name), Some(Value::Bool(true)))
+}
+
 /// The number under this name, if there is one, at most `most`.
 pub fn number(arguments: &Arguments, name: &str, most: u64) -> Result<Option<u64>, VerbError> {
     match arguments.get(name) {

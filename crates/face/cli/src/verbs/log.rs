@@ -9,7 +9,7 @@ use trace_store::{LaneInfo, TraceReader};
 
 use super::cursor::Limit;
 use super::whole::{OBJECTS, OBJECTS_MAX, cut};
-use super::{Arguments, VerbError, number, text};
+use super::{Arguments, VerbError, is_true, number, text};
 use crate::dump::{Filter, error_name};
 use crate::event_index::{EventIndex, Wanted};
 use crate::exit::CommandError;
@@ -99,7 +99,7 @@ pub fn search(
         sort: &|sort| filter.wants_kind(sort.kind, sort.code),
         processes: processes.as_deref(),
         most,
-        is_last: matches!(arguments.get("last"), Some(Value::Bool(true))),
+        is_last: is_true(arguments, "last"),
     };
     let found = index.search(&wanted, &|| limit.is_reached()).ok_or_else(|| limit.error())?;
     let shown = |(row, text): &(usize, String)| {

@@ -13,7 +13,7 @@ use trace_store::{TraceReader, traces};
 use super::cursor::Limit;
 use super::log::refused;
 use super::whole::run_ending;
-use super::{Arguments, VerbError, number};
+use super::{Arguments, VerbError, is_true, number};
 use crate::exit;
 use crate::seeds;
 use crate::settings::Settings;
@@ -40,10 +40,6 @@ pub fn answer(
         )),
         other => Err(VerbError::Refused(format!("{other} makes nothing"))),
     }
-}
-
-fn is_true(arguments: &Arguments, name: &str) -> bool {
-    matches!(arguments.get(name), Some(Value::Bool(true)))
 }
 
 fn as_text(path: &Path) -> Result<&str, VerbError> {

@@ -9,7 +9,7 @@ use trace_store::LaneInfo;
 use super::cursor::Limit;
 use super::log::{self, LastIndex};
 use super::whole::{OBJECTS, OBJECTS_MAX};
-use super::{Arguments, VerbError, number, text};
+use super::{Arguments, VerbError, is_true, number, text};
 use crate::event_index::{EventIndex, UNKNOWN};
 
 /// Rows of one thread, one behind the other.
@@ -29,7 +29,7 @@ pub fn answer(
     last_index: &LastIndex,
 ) -> Result<Value, VerbError> {
     let most = number(arguments, "most", OBJECTS_MAX)?.unwrap_or(OBJECTS).max(1) as usize;
-    let is_last = matches!(arguments.get("last"), Some(Value::Bool(true)));
+    let is_last = is_true(arguments, "last");
     let pid = number(arguments, "process", u64::from(u32::MAX))?;
     let from = text(arguments, "position")?.map(log::until).transpose()?;
     let (trace, index) = log::open(dir, limit, last_index)?;

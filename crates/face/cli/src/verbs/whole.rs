@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::cursor::Limit;
 use super::log::{self, LastIndex, Way};
-use super::{Arguments, VerbError, number, text, turns};
+use super::{Arguments, VerbError, is_true, number, text, turns};
 
 /// Objects that one answer has where nobody says how many.
 pub const OBJECTS: u64 = 20;
@@ -83,7 +83,7 @@ fn replayed(
     let mut words = vec![command, "--json", "--exact"];
     words.extend(options.iter().map(String::as_str));
     words.extend(condition.as_deref());
-    let is_last = matches!(arguments.get("last"), Some(Value::Bool(true)));
+    let is_last = is_true(arguments, "last");
     let mut collected = Collected::new(arguments, is_last)?;
     let ended = run(&words, trace, operands, limit, &mut |row| collected.add(with_position(row)));
     match ended {
