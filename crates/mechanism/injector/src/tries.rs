@@ -10,8 +10,13 @@
 
 mod begin;
 mod observed;
+mod resident;
+mod resident_calls;
+mod resident_code;
 mod server;
 mod server_code;
+#[cfg(test)]
+mod tests;
 mod traced;
 
 use std::ffi::OsString;

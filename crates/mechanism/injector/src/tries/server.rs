@@ -9,17 +9,14 @@ use std::time::{Duration, Instant};
 
 use super::begin::{memory_file, path_of};
 use super::observed::{Watcher, follow, ptrace, registers, set_registers, wait};
-use super::server_code::{HOLD, PIPE, REWIND, STOP_AT_MATCH, TRIES_MAX, code, place};
+use super::server_code::{CODE_BYTES, HOLD, PATHS_AT, PIPE, REWIND, STOP_AT_MATCH, TRIES_MAX, code, place};
 use super::traced::{AtInput, content_of, kill_all, run_to_input};
-use super::while_doing;
 use super::{Readiness, StdinKind, TryEnd, TryError, TryInput, TryLimits, TryProgram, server_code};
+use super::{resident, while_doing};
 use crate::process::{ExitReport, kill_process};
 
 /// Bytes of the shared memory, of which a file takes only what is used.
-const SHARED_BYTES: usize = 256 << 20;
-/// Bytes of the code's pages, the paths among them.
-const CODE_BYTES: u64 = 8192;
-const PATHS_AT: u64 = 4096;
+const SHARED_BYTES: usize = place::ALL_BYTES;
 /// Descriptors of ours in the program are at least this.
 const DESCRIPTORS_FROM: [u64; 2] = [900, 200];
 
@@ -38,7 +35,7 @@ pub struct TryServer {
 }
 
 /// The memory that is shared with the program.
-struct Shared {
+pub(super) struct Shared {
     base: *mut u8,
 }
 
@@ -66,11 +63,11 @@ impl Shared {
         unsafe { &*self.base.add(at).cast::<AtomicU32>() }
     }
 
-    fn set(&self, at: usize, value: u32) {
+    pub(super) fn set(&self, at: usize, value: u32) {
         self.word(at).store(value, Ordering::Relaxed);
     }
 
-    fn write(&mut self, at: usize, bytes: &[u8]) {
+    pub(super) fn write(&mut self, at: usize, bytes: &[u8]) {
         assert!(at <= SHARED_BYTES && bytes.len() <= SHARED_BYTES - at, "a place in the shared memory");
         // SAFETY: inside of the mapping; the program reads it after the next order only.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.add(at), bytes.len()) };
@@ -99,8 +96,8 @@ impl Drop for Shared {
 }
 
 /// Makes calls in a process that stands behind one that it did not make.
-struct Caller {
-    pid: i32,
+pub(super) struct Caller {
+    pub(super) pid: i32,
     at: libc::user_regs_struct,
 }
 
@@ -246,7 +243,7 @@ impl TryServer {
             let mut bytes = place::INPUTS;
             let fit = left.iter().take(TRIES_MAX).take_while(|input| {
                 bytes += input.len();
-                bytes <= SHARED_BYTES
+                bytes <= place::INPUTS_END
             });
             let count = fit.count();
             if count == 0 {
@@ -300,6 +297,17 @@ impl TryServer {
         .map_err(while_doing("follow a try"))?;
         let ends = self.wait_for_order(1)?;
         ends.first().copied().ok_or_else(|| while_doing("make a try")(io::ErrorKind::NotFound.into()))
+    }
+
+    /// True if a copy stays for many tries, as long as none needs more than it can do.
+    pub fn has_copy_that_stays(&self) -> bool {
+        self.shared.word(place::MAY_STAY).load(Ordering::Relaxed) != 0
+    }
+
+    /// The number of the call for which it left, if it was one.
+    pub fn left_for_call(&self) -> Option<u32> {
+        let call = self.shared.word(place::WHY).load(Ordering::Relaxed);
+        (!self.has_copy_that_stays() && call != server_code::NO_CALL).then_some(call)
     }
 
     /// What the last try wrote to standard output and error.
@@ -436,6 +444,8 @@ fn inject_code(
         && memory.read_exact_at(&mut id, id_place).is_ok()
         && i32::from_le_bytes(id) == caller.pid;
     shared.write(place::THREAD_ID, &if has_id { id_place } else { 0 }.to_le_bytes());
+    let may_stay = resident::prepare(caller, shared, code_at, base)?;
+    shared.set(place::MAY_STAY, u32::from(may_stay));
     let saved = server_code::registers(&caller.at, caller.at.orig_rax);
     for (index, word) in saved.iter().enumerate() {
         shared.write(place::REGISTERS + 8 * index, &word.to_le_bytes());

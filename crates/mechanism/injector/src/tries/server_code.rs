@@ -1,10 +1,13 @@
 //! The code that a program's checkpoint runs: it forks a try for each input.
 //!
 //! It is copied into the program where that stands right before it reads an input, and lives there
-//! without a stack: nothing of the program's memory is touched but a page of its own and the memory
+//! without a stack: nothing of the program's memory is touched but pages of its own and the memory
 //! that it shares with us. Deliberately absent: any decision; it writes inputs, forks, and tells ends.
+//! Where it may, it forks once, and that copy makes try after try (`resident_code.rs`).
 
 use std::arch::global_asm;
+
+use super::resident_code::{SAVED_PAGES_MAX, give_input, resident};
 
 /// Places in the shared memory.
 pub(super) mod place {
@@ -29,12 +32,59 @@ pub(super) mod place {
     pub const ERR_FD: usize = 0x30;
     /// Where libc keeps the thread's id, or 0.
     pub const THREAD_ID: usize = 0x38;
+    /// 1 while a copy may stay and make try after try.
+    pub const MAY_STAY: usize = 0x60;
+    /// How the copy that stays ended, and whether it ended by itself in the middle of an order.
+    pub const STAYED: usize = 0x64;
+    pub const LEFT: usize = 0x68;
+    /// Why it left: the number of a call, or [`NO_CALL`].
+    pub const WHY: usize = 0x6c;
+    /// How many rows there are at [`RANGES`], and at [`PAGES`].
+    pub const RANGES_COUNT: usize = 0x70;
+    pub const PAGES_COUNT: usize = 0x74;
+    /// The end of the heap.
+    pub const BRK: usize = 0x78;
+    /// Of the present try: rows at [`MAPPED`]; whether it wrote, changed the heap, or the signal mask; sets of
+    /// descriptors that it opened, and that it closed.
+    pub const MAPPED_COUNT: usize = 0x80;
+    pub const WROTE: usize = 0x84;
+    pub const GREW: usize = 0x88;
+    pub const MASKED: usize = 0x8c;
+    pub const OPENED: usize = 0x90;
+    pub const CLOSED: usize = 0x98;
+    /// The lowest page of the stack.
+    pub const STACK_LOW: usize = 0xa0;
+    /// Pages that the kernel writes to as it likes: 0, or an address.
+    pub const KERNELS: usize = 0xa8;
+    pub const SIGNAL_MASK: usize = 0xb8;
+    /// Arguments of calls that the copy makes.
+    pub const SCRATCH: usize = 0xc0;
     /// Registers of the program, in the order of [`super::REGISTERS`].
     pub const REGISTERS: usize = 0x100;
     /// For each try: place and length of its input, its wait status, nothing.
     pub const TRIES: usize = 0x1000;
     pub const INPUTS: usize = 0x10000;
+    /// The end of inputs. Behind it what the copy that stays knows of memory: writable ranges (begin, end,
+    /// rights, nothing), mappings of the present try (address, bytes), pages that were written, and what they held.
+    pub const INPUTS_END: usize = 0xf80_0000;
+    pub const RANGES: usize = INPUTS_END;
+    pub const MAPPED: usize = INPUTS_END + 0x4000;
+    pub const PAGES: usize = INPUTS_END + 0x5000;
+    pub const SAVED: usize = INPUTS_END + 0x10000;
+    pub const ALL_BYTES: usize = 0x1000_0000;
 }
+
+/// In the pages of the code: where paths are written, room for vector registers, and a stack.
+pub(super) const PATHS_AT: u64 = 0x1000;
+pub(super) const VECTORS_AT: u64 = 0x2000;
+pub(super) const STACK_AT: u64 = 0x5000;
+pub(super) const STACK_BYTES: u64 = 0x10000;
+pub(super) const CODE_BYTES: u64 = STACK_AT + STACK_BYTES;
+/// Rows for memory.
+pub(super) const RANGES_MAX: usize = 512;
+pub(super) const MAPPED_MAX: usize = 256;
+pub(super) const NO_CALL: u32 = u32::MAX;
+const _: () = assert!(place::SAVED + SAVED_PAGES_MAX * 4096 <= place::ALL_BYTES);
 
 /// An order ends with the first try that ends as expected.
 pub(super) const STOP_AT_MATCH: u32 = 1;
@@ -99,11 +149,53 @@ retrovane_tries_begin:
     xor r10d, r10d
     syscall
     jmp 10b
-20: xor ebx, ebx
+20: mov ebx, [r15 + 0x0c]
     // The next try.
 30: mov [r15 + 0x0c], ebx
     cmp ebx, [r15 + 0x08]
     jae 90f
+    test dword ptr [r15 + 0x14], 4
+    jnz 34f
+    cmp dword ptr [r15 + {MAY_STAY}], 0
+    je 34f
+    // A copy that stays, and its end: clone and wait4.
+    mov r10, [r15 + 0x38]
+    mov edi, 17
+    mov eax, 0x1200011
+    test r10, r10
+    cmovnz edi, eax
+    xor esi, esi
+    xor edx, edx
+    xor r8d, r8d
+    mov eax, 56
+    syscall
+    test eax, eax
+    jz .Lretrovane_stay
+    js 34f
+    mov r13d, eax
+    mov [r15 + 0x18], eax
+32: mov edi, r13d
+    lea rsi, [r15 + {STAYED}]
+    xor edx, edx
+    xor r10d, r10d
+    mov eax, 61
+    syscall
+    cmp eax, -4
+    je 32b
+    mov edx, [r15 + 0x04]
+    cmp edx, [r15 + 0x00]
+    je 10b
+    // It left, or it died of a try.
+    mov ebx, [r15 + 0x0c]
+    cmp dword ptr [r15 + {LEFT}], 0
+    jne 34f
+    mov r14d, ebx
+    shl r14, 4
+    lea r14, [r15 + r14 + 0x1000]
+    mov eax, [r15 + {STAYED}]
+    mov [r14 + 8], eax
+    jmp 82f
+34: mov dword ptr [r15 + {LEFT}], 0
     mov r14d, ebx
     shl r14, 4
     lea r14, [r15 + r14 + 0x1000]
@@ -116,66 +208,11 @@ retrovane_tries_begin:
     xor esi, esi
     mov eax, 77
     syscall
-    test dword ptr [r15 + 0x14], 2
-    jnz 50f
-    // ftruncate and pwrite64 of the input's file.
-    mov edi, [r15 + 0x24]
-    xor esi, esi
-    mov eax, 77
-    syscall
-    xor r12d, r12d
-40: mov edx, [r14 + 4]
-    sub edx, r12d
-    jz 42f
-    mov edi, [r15 + 0x24]
-    mov esi, [r14]
-    add rsi, r15
-    add rsi, r12
-    mov r10, r12
-    mov eax, 18
-    syscall
-    test rax, rax
-    jle 42f
-    add r12, rax
-    jmp 40b
-42: test dword ptr [r15 + 0x14], 8
-    jz 60f
-    mov edi, [r15 + 0x28]
-    xor esi, esi
-    xor edx, edx
-    mov eax, 8
-    syscall
-    jmp 60f
-    // pipe2, F_SETPIPE_SZ to a MiB, write, dup2, close both.
-50: lea rdi, [r15 + 0x40]
-    xor esi, esi
-    mov eax, 293
-    syscall
-    mov edi, [r15 + 0x44]
-    mov esi, 1031
-    mov edx, 0x100000
-    mov eax, 72
-    cmp dword ptr [r14 + 4], 0x10000
-    jbe 52f
-    syscall
-52: mov edi, [r15 + 0x44]
-    mov esi, [r14]
-    add rsi, r15
-    mov edx, [r14 + 4]
-    mov eax, 1
-    syscall
-    mov edi, [r15 + 0x40]
-    mov esi, [r15 + 0x28]
-    mov eax, 33
-    syscall
-    mov edi, [r15 + 0x40]
-    mov eax, 3
-    syscall
-    mov edi, [r15 + 0x44]
-    mov eax, 3
-    syscall
+"#,
+    give_input!(),
+    r#"
     // clone(SIGCHLD, or with CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID).
-60: mov r10, [r15 + 0x38]
+    mov r10, [r15 + 0x38]
     mov edi, 17
     mov eax, 0x1200011
     test r10, r10
@@ -241,7 +278,9 @@ retrovane_tries_begin:
     syscall
     jmp 110b
     // The program's registers; rcx and r11 are lost in a system call anyway.
-120: mov r11, r15
+120:
+.Lretrovane_enter:
+    mov r11, r15
     mov rax, [r11 + 0x100]
     mov rbx, [r11 + 0x108]
     mov rdx, [r11 + 0x110]
@@ -258,7 +297,38 @@ retrovane_tries_begin:
     mov r15, [r11 + 0x168]
     mov rcx, [r11 + 0x170]
     jmp rcx
+"#,
+    resident!(),
+    r#"
 retrovane_tries_end:
     .popsection
-"#
+"#,
+    MAY_STAY = const place::MAY_STAY,
+    STAYED = const place::STAYED,
+    LEFT = const place::LEFT,
+    WHY = const place::WHY,
+    RANGES_COUNT = const place::RANGES_COUNT,
+    PAGES_COUNT = const place::PAGES_COUNT,
+    BRK = const place::BRK,
+    MAPPED_COUNT = const place::MAPPED_COUNT,
+    WROTE = const place::WROTE,
+    GREW = const place::GREW,
+    MASKED = const place::MASKED,
+    OPENED = const place::OPENED,
+    CLOSED = const place::CLOSED,
+    STACK_LOW = const place::STACK_LOW,
+    KERNELS = const place::KERNELS,
+    SIGNAL_MASK = const place::SIGNAL_MASK,
+    SCRATCH = const place::SCRATCH,
+    RANGES = const place::RANGES,
+    MAPPED = const place::MAPPED,
+    PAGES = const place::PAGES,
+    SAVED = const place::SAVED,
+    NO_CALL = const NO_CALL,
+    MAPPED_MAX = const MAPPED_MAX,
+    PAGES_MAX = const SAVED_PAGES_MAX,
+    VECTORS_AT = const VECTORS_AT,
+    STACK_AT = const STACK_AT,
+    STACK_BYTES = const STACK_BYTES,
+    CODE_BYTES = const CODE_BYTES,
 );
