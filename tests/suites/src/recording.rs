@@ -25,9 +25,17 @@ impl Recording {
         label: &str,
         program: &str,
     ) -> Result<Recording, String> {
-        let recording = Recording { scratch: Scratch::new(label)?, folder, tool: Arc::clone(tool) };
+        let recording = Recording::empty(tool, folder, label)?;
         recording.build(program, "-DAS_IT_WAS", program)?;
         Ok(recording)
+    }
+
+    /// Without any program.
+    ///
+    /// # Errors
+    /// Why it could not be made.
+    pub fn empty(tool: &Arc<Tool>, folder: &'static str, label: &str) -> Result<Recording, String> {
+        Ok(Recording { scratch: Scratch::new(label)?, folder, tool: Arc::clone(tool) })
     }
 
     /// Another build of the program.

@@ -1,9 +1,11 @@
 /* A plain B-tree in a region, with keys put in and taken out by threads that take turns at its lock; killed again and again.
  * Checkpoints are taken with the lock held, so that what is back is a tree as it is between two changes.
  *
- *   btree REGION KILLS: prints how many changes were back in the end, and "all whole". */
+ *   btree REGION KILLS [slow]: prints how many changes were back in the end, and "all whole". With `slow` it is killed when
+ *   something was durable. */
 #include <retrovane-mirror.h>
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -201,6 +203,9 @@ int main(int argc, char **argv)
 			pthread_join(threads[0], NULL);
 		}
 		close(ends[1]);
+		struct pollfd first = {ends[0], POLLIN, 0};
+		if (argc > 3 && poll(&first, 1, -1) != 1)
+			return 2;
 		usleep(5000 + kill_at * 1613 % 30000);
 		kill(child, SIGKILL);
 		waitpid(child, NULL, 0);

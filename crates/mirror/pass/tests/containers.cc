@@ -1,6 +1,7 @@
 // The standard library's containers in a region, by several threads, each with containers of its own; killed again and again.
 //
-//   containers REGION KILLS: prints how many rounds were back in the end, and "all whole".
+//   containers REGION KILLS [slow]: prints how many rounds were back in the end, and "all whole". With `slow` it is killed
+//   when something was durable.
 #include <retrovane-mirror.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <list>
 #include <map>
 #include <new>
+#include <poll.h>
 #include <set>
 #include <string>
 #include <sys/wait.h>
@@ -189,6 +191,9 @@ int main(int argc, char **argv)
 			work(open_shelves(argv[1]), 1L << 40, ends[1]);
 		}
 		close(ends[1]);
+		pollfd first = {ends[0], POLLIN, 0};
+		if (argc > 3 && poll(&first, 1, -1) != 1)
+			return 2;
 		usleep(5000 + 1613 * kill_at % 40000);
 		kill(child, SIGKILL);
 		waitpid(child, nullptr, 0);

@@ -1,7 +1,9 @@
 /* late PATH KILLS: more threads than processors store while checkpoints are taken without pause, and are killed.
  * Each thread stores the number of its round to its words, in an order that is no range, and says then that
  * the round is done. What is back is of one moment: some first words of a round, and the round before in the others,
- * although each of these stores is made a second time by code that can be interrupted anywhere. */
+ * although each of these stores is made a second time by code that can be interrupted anywhere.
+ *
+ * late PATH KILLS slow: each process lives until rounds of its own are durable, and then as long as without. */
 #include <retrovane-mirror.h>
 
 #include <pthread.h>
@@ -10,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { THREADS = 6, WORDS = 4096, STEP = 1237 };
@@ -56,7 +57,7 @@ static void *store(void *argument)
 	return NULL;
 }
 
-static void run(const char *path)
+static void run(const char *path, int said)
 {
 	struct part *parts = open_parts(path);
 	for (unsigned index = 0; index < THREADS; index++) {
@@ -64,9 +65,13 @@ static void run(const char *path)
 		if (pthread_create(&thread, NULL, store, &parts[index]))
 			fail("a thread");
 	}
-	for (;;)
+	for (unsigned long before = parts->done, is_said = 0;;) {
+		unsigned long done = atomic_load(&parts->done);
 		if (rv_mirror_wait(region, rv_mirror_checkpoint(region, 0), -1) < 0)
 			fail("a checkpoint");
+		if (done > before && !is_said++ && write(said, "", 1) != 1)
+			fail("a pipe");
+	}
 }
 
 static unsigned long check(const char *path)
@@ -98,15 +103,22 @@ int main(int argc, char **argv)
 {
 	unsigned kills = argc > 2 ? atoi(argv[2]) : 0;
 	for (unsigned kill_number = 0; kill_number < kills; kill_number++) {
+		int ends[2];
+		if (pipe(ends))
+			return 1;
 		pid_t child = fork();
 		if (child == 0)
-			run(argv[1]);
-		struct timespec life = {0, 80000000 + kill_number * 7919 % 100000 * 1000};
-		nanosleep(&life, NULL);
+			run(argv[1], ends[1]);
+		close(ends[1]);
+		char byte;
+		if (argc > 3 && read(ends[0], &byte, 1) != 1)
+			return 1;
+		usleep(80000 + kill_number * 7919 % 100000);
 		kill(child, SIGKILL);
 		int status = 0;
 		waitpid(child, &status, 0);
-		if (!WIFSIGNALED(status))
+		close(ends[0]);
+		if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
 			return 1;
 		pid_t checker = fork();
 		if (checker == 0) {

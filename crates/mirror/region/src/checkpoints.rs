@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::fence;
 use crate::files::DiskFile;
 use crate::layout::PAGE;
+use crate::live;
 use crate::memory::{Memory, WARM_BYTES};
 use crate::pages::Pages;
 use crate::protocol;
@@ -259,13 +260,19 @@ impl Checkpoints {
         // Pages whose mirror may differ from what was written last.
         let mut changed = Pages::none(memory.pages());
         slots.verification().into_iter().for_each(|outcome| self.verified(outcome));
+        let mut is_private = !is_recovered;
         while let Some(ticket) = self.next(memory, slots, (&mut warmed, written), last) {
             last = Instant::now();
             memory.take_marks(&mut changed);
             // A thread whose second store comes late may have seen its page's mark, which is taken now, before
             // that store was visible (a load goes before a store): behind this it is, and is written.
             fence::all_threads();
-            let written = self.verify_rest(memory, slots);
+            slots.may_go_back = live::is_live();
+            let mut written = self.verify_rest(memory, slots);
+            if slots.may_go_back && !is_private {
+                written = written.and_then(|()| memory.warm_all());
+                is_private = written.is_ok();
+            }
             let copy = |offset: usize, into: &mut [u8]| memory.copy_mirror(offset, into);
             let written = written.and_then(|()| slots.write(&changed, copy, |bytes| self.pause(bytes)));
             self.tell(ticket, written, changed.count());

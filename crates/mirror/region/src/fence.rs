@@ -3,13 +3,15 @@
 //! `membarrier(2)` with PRIVATE_EXPEDITED_RSEQ, some microseconds, where the kernel knows each
 //! thread's rseq area. Elsewhere (glibc.pthread.rseq=0, programs that `retrovane record` runs)
 //! a signal to each thread, whose handler does what the kernel would do: a thread that was in
-//! a sequence goes on at its abort handler.
+//! a sequence goes on at its abort handler. A signal may be sent twice, and counts once.
 //!
 //! Deliberately absent: waiting for threads that are not scheduled, in the first way.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::sections::{self, CONTROL};
@@ -19,8 +21,19 @@ const PRIVATE_EXPEDITED_RSEQ: i64 = 1 << 7;
 
 /// True where signals are sent.
 static BY_SIGNALS: AtomicBool = AtomicBool::new(false);
-/// Signals that were handled.
+/// Fences by signals that were begun.
+static ROUND: AtomicUsize = AtomicUsize::new(0);
+/// Threads that have handled a signal in this round.
 static HANDLED: AtomicUsize = AtomicUsize::new(0);
+/// How long answers are waited for before threads are looked at and signals are sent again, at first.
+const AGAIN: Duration = Duration::from_millis(10);
+/// The first of the times that are waited for answers; each is twice as long as the one before.
+const FIRST_WAIT: Duration = Duration::from_micros(20);
+
+thread_local! {
+    /// The last round in which this thread has handled a signal.
+    static ANSWERED: Cell<usize> = const { Cell::new(0) };
+}
 /// One fence by signals at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
@@ -63,7 +76,11 @@ extern "C" fn restart(_signal: i32, _info: *mut libc::siginfo_t, context: *mut l
     if let Some(abort) = sections::restart_of(*at as usize) {
         *at = abort as i64;
     }
-    HANDLED.fetch_add(1, SeqCst);
+    let round = ROUND.load(SeqCst);
+    // Signals that are sent twice count once.
+    if ANSWERED.replace(round) != round {
+        HANDLED.fetch_add(1, SeqCst);
+    }
 }
 
 /// The fence.
@@ -81,17 +98,30 @@ fn by_signals() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: both calls only ask.
     let (process, own) = unsafe { (libc::getpid(), libc::gettid()) };
-    let before = HANDLED.load(SeqCst);
+    HANDLED.store(0, SeqCst);
+    ROUND.fetch_add(1, SeqCst);
     let sent: Vec<i32> =
         threads().into_iter().filter(|&thread| thread != own && send(process, thread)).collect();
-    while HANDLED.load(SeqCst).wrapping_sub(before) < sent.len() {
+    let is_enough = |others: usize| HANDLED.load(SeqCst) + others >= sent.len();
+    let mut wait = FIRST_WAIT;
+    let (mut looked, mut patience) = (Instant::now(), AGAIN);
+    while !is_enough(0) {
+        if looked.elapsed() < patience {
+            // Threads that run have handled it by now; where they take turns (`retrovane record`) each call costs a turn.
+            std::thread::sleep(wait);
+            wait = (wait * 2).min(AGAIN);
+            continue;
+        }
         // A thread that ended, or that sleeps and blocks the signal, will not handle it, and
         // is in no sequence.
-        let out = sent.iter().filter(|&&thread| is_out(thread)).count();
-        if HANDLED.load(SeqCst).wrapping_sub(before) + out >= sent.len() {
+        if is_enough(sent.iter().filter(|&&thread| is_out(thread)).count()) {
             return;
         }
-        std::thread::yield_now();
+        // A process that goes back, in a live session, loses signals that waited for its other threads.
+        sent.iter().for_each(|&thread| {
+            send(process, thread);
+        });
+        (looked, patience) = (Instant::now(), patience * 2);
     }
 }
 

@@ -17,7 +17,7 @@ use crate::layout::{PAGE, REGION_BYTES_MAX, WINDOW, whole_pages};
 use crate::memory::Memory;
 use crate::roots::{self, Roots};
 use crate::slots::{Slots, data_offset};
-use crate::{fence, protocol, watch};
+use crate::{fence, live, protocol, watch};
 
 /// Smallest region, in bytes.
 pub const REGION_BYTES_MIN: usize = 64 * 1024;
@@ -100,6 +100,10 @@ impl Region {
                 Memory::of_file(base, size, slots.files[found.slot].as_raw_fd(), data_offset(size))?
             }
         });
+        // Pages of a file that is written behind a checkpoint of the process are others when it goes back to that.
+        if found.is_some() && live::is_live() {
+            memory.warm_all()?;
+        }
         watch::begin(base, size);
         protocol::thaw();
         let recovered = found.map(|found| found.generation);

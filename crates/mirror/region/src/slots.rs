@@ -20,19 +20,14 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Error;
+use crate::header::{Found, Header, PageBuffer, read_begun, read_header, with_begun};
 use crate::layout::{PAGE, whole_pages};
 use crate::pages::Pages;
 
-/// Format of the files.
-pub const VERSION: u32 = 1;
-const MAGIC: [u8; 8] = *b"RVMIRROR";
 /// Pages that are written by one call: 1 MiB.
 const RUN_PAGES_MAX: usize = 256;
 /// Pages of a recovered checkpoint that are compared with their checksums at a time: 256 KiB.
 const VERIFIED_PAGES: usize = 64;
-/// Bytes of the header before its own checksum.
-const HEADER_BYTES: usize = 48;
-
 /// One file of the pair: a disk's, or a simulated one's.
 pub trait SlotFile {
     /// Writes all bytes; buffer, offset and length are whole pages.
@@ -47,41 +42,6 @@ pub trait SlotFile {
     fn path(&self) -> &Path;
 }
 
-/// What a slot's header says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
-    /// 0: no checkpoint yet.
-    pub generation: u64,
-    pub size: u64,
-    pub base: u64,
-    table_hash: u64,
-}
-
-impl Header {
-    fn encode(&self) -> PageBuffer {
-        let mut page = PageBuffer::zeroed(PAGE);
-        let bytes = page.bytes_mut();
-        bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        let fields = [self.generation, self.size, self.base, self.table_hash];
-        for (index, field) in fields.iter().enumerate() {
-            bytes[16 + index * 8..][..8].copy_from_slice(&field.to_le_bytes());
-        }
-        let hash = xxh3_64(&bytes[..HEADER_BYTES]);
-        bytes[HEADER_BYTES..][..8].copy_from_slice(&hash.to_le_bytes());
-        page
-    }
-}
-
-/// What a file is.
-enum Found {
-    /// New, or never completed.
-    Empty,
-    /// A header was being written, or is damaged.
-    Torn,
-    Whole(Header),
-}
-
 /// Where the data of a region of this size begin.
 pub fn data_offset(size: usize) -> u64 {
     (PAGE + table_bytes(size)) as u64
@@ -93,45 +53,6 @@ fn table_bytes(size: usize) -> usize {
 
 fn file_bytes(size: usize) -> u64 {
     data_offset(size) + size as u64
-}
-
-fn read_header<F: SlotFile>(file: &F) -> Result<Found, Error> {
-    let failed = |error| Error::disk("cannot read", file.path(), &error);
-    if file.bytes().map_err(failed)? < PAGE as u64 {
-        let mut start = vec![0; file.bytes().map_err(failed)?.min(8) as usize];
-        file.read_at(0, &mut start).map_err(failed)?;
-        return if is_begun(&start) { Ok(Found::Empty) } else { Err(wrong(file)) };
-    }
-    let mut bytes = vec![0; PAGE];
-    file.read_at(0, &mut bytes).map_err(failed)?;
-    if bytes[..8] != MAGIC {
-        // The first header of all may be torn, in a file that is otherwise empty.
-        let is_new = is_begun(&bytes[..8]) && bytes[HEADER_BYTES + 8..].iter().all(|byte| *byte == 0);
-        return if is_new { Ok(Found::Empty) } else { Err(wrong(file)) };
-    }
-    let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
-    let version = number(8) as u32;
-    if number(HEADER_BYTES) != xxh3_64(&bytes[..HEADER_BYTES]) {
-        return Ok(Found::Torn);
-    }
-    if version != VERSION {
-        return Err(Error::OtherVersion { path: file.path().to_owned(), found: version, wanted: VERSION });
-    }
-    Ok(Found::Whole(Header {
-        generation: number(16),
-        size: number(24),
-        base: number(32),
-        table_hash: number(40),
-    }))
-}
-
-/// True for the beginning of a file of ours, each byte of it written or not.
-fn is_begun(start: &[u8]) -> bool {
-    start.iter().zip(&MAGIC).all(|(byte, ours)| *byte == 0 || byte == ours)
-}
-
-fn wrong<F: SlotFile>(file: &F) -> Error {
-    Error::WrongFile { path: file.path().to_owned() }
 }
 
 /// Both files, and what is known of them.
@@ -148,6 +69,11 @@ pub struct Slots<F> {
     stale: [Pages; 2],
     /// Slots of which nothing is known: they are emptied before they are written.
     unknown: [bool; 2],
+    /// What is written may be forgotten again, by a rollback of a live session, while it stays on disk
+    /// (docs/adr/0110-files-of-a-region-outlive-a-rollback.md).
+    pub may_go_back: bool,
+    /// The numbers in the files, as they are if nothing was forgotten.
+    begun: [u64; 2],
     /// Pages of a recovered checkpoint before this one were compared with their checksums.
     verified: usize,
     /// Those that were others.
@@ -203,7 +129,7 @@ impl<F: SlotFile> Slots<F> {
                 && is_intact(&files[*slot], header, &table, checked)
             {
                 let recovered = Recovered { slot: *slot, generation: header.generation };
-                let mut slots = Slots::known(files, header, table, Some(recovered));
+                let mut slots = Slots::known(files, header, table, Some(recovered))?;
                 slots.verified = checked;
                 return Ok((slots, Some(recovered)));
             }
@@ -225,10 +151,15 @@ impl<F: SlotFile> Slots<F> {
             begin(file, &header).map_err(|error| Error::disk("cannot begin", file.path(), &error))?;
         }
         let table = PageBuffer::zeroed(table_bytes(size));
-        Ok((Slots::known(files, &header, table, None), None))
+        Ok((Slots::known(files, &header, table, None)?, None))
     }
 
-    fn known(files: [F; 2], header: &Header, table: PageBuffer, found: Option<Recovered>) -> Slots<F> {
+    fn known(
+        files: [F; 2],
+        header: &Header,
+        table: PageBuffer,
+        found: Option<Recovered>,
+    ) -> Result<Slots<F>, Error> {
         let size = header.size as usize;
         let none = Pages::none(size / PAGE);
         let last = found.map(|found| found.slot);
@@ -236,7 +167,49 @@ impl<F: SlotFile> Slots<F> {
         let (base, generation) = (header.base as usize, header.generation);
         let stale = [none.clone(), none];
         let (verified, damaged) = (size / PAGE, Vec::new());
-        Slots { files, size, base, last, generation, table, stale, unknown, verified, damaged }
+        let (may_go_back, begun) = (false, [0; 2]);
+        let mut slots = Slots {
+            files,
+            size,
+            base,
+            last,
+            generation,
+            table,
+            stale,
+            unknown,
+            may_go_back,
+            begun,
+            verified,
+            damaged,
+        };
+        slots.begun = slots.read_begun()?;
+        Ok(slots)
+    }
+
+    fn read_begun(&self) -> Result<[u64; 2], Error> {
+        let read =
+            |file: &F| read_begun(file).map_err(|error| Error::disk("cannot read", file.path(), &error));
+        Ok([read(&self.files[0])?, read(&self.files[1])?])
+    }
+
+    /// Looks what a branch of the program has written that it knows nothing of, since it went back to before that.
+    fn look_again(&mut self) -> Result<(), Error> {
+        let begun = self.read_begun()?;
+        let is_other = begun != self.begun;
+        for ((unknown, now), then) in self.unknown.iter_mut().zip(begun).zip(self.begun) {
+            *unknown |= now != then;
+        }
+        self.begun = begun;
+        if is_other {
+            for slot in 0..2 {
+                if let Found::Whole(header) = read_header(&self.files[slot])?
+                    && header.generation > self.generation
+                {
+                    (self.last, self.generation) = (Some(slot), header.generation);
+                }
+            }
+        }
+        Ok(())
     }
 
     pub fn size(&self) -> usize {
@@ -307,9 +280,18 @@ impl<F: SlotFile> Slots<F> {
     ) -> Result<(), Error> {
         self.verification().expect("what is overwritten may be needed until that is known")?;
         self.stale.iter_mut().for_each(|stale| stale.add(changed));
-        let slot = self.last.map_or(0, |last| 1 - last);
-        let result = self.write_slot(slot, &mut copy, &mut pause);
-        result.map_err(|error| Error::disk("cannot write", self.files[slot].path(), &error))?;
+        let slot = loop {
+            if self.may_go_back {
+                self.look_again()?;
+            }
+            let slot = self.last.map_or(0, |last| 1 - last);
+            let result = self.write_slot(slot, &mut copy, &mut pause);
+            result.map_err(|error| Error::disk("cannot write", self.files[slot].path(), &error))?;
+            // Somewhere on the way the program may have come back from a branch that wrote on.
+            if !self.may_go_back || self.read_begun()? == self.begun {
+                break slot;
+            }
+        };
         self.stale[slot].clear();
         self.last = Some(slot);
         self.generation += 1;
@@ -326,8 +308,11 @@ impl<F: SlotFile> Slots<F> {
             self.files[slot].reset(file_bytes(self.size))?;
             let written: Vec<usize> = (0..self.size / PAGE).filter(|page| self.hash(*page) != 0).collect();
             written.into_iter().for_each(|page| self.stale[slot].insert(page));
-            self.unknown[slot] = false;
         }
+        if self.may_go_back {
+            self.begin_slot(slot)?;
+        }
+        self.unknown[slot] = false;
         let runs = self.stale[slot].runs(RUN_PAGES_MAX);
         let mut buffer = PageBuffer::zeroed(RUN_PAGES_MAX * PAGE);
         for (first, count) in runs {
@@ -359,8 +344,23 @@ impl<F: SlotFile> Slots<F> {
             base: self.base as u64,
             table_hash: xxh3_64(self.table.bytes()),
         };
-        file.write_at(0, header.encode().bytes())?;
+        file.write_at(0, header.encode(self.begun[slot]).bytes())?;
         file.flush()
+    }
+
+    /// Tells whoever goes back to before this that the slot was written.
+    fn begin_slot(&mut self, slot: usize) -> io::Result<()> {
+        let begun = self.begun[slot].wrapping_add(1);
+        let page = if self.unknown[slot] {
+            // It is empty now.
+            let (size, base) = (self.size as u64, self.base as u64);
+            Header { generation: 0, size, base, table_hash: 0 }.encode(begun)
+        } else {
+            with_begun(&self.files[slot], begun)?
+        };
+        self.files[slot].write_at(0, page.bytes())?;
+        self.begun[slot] = begun;
+        Ok(())
     }
 
     fn hash(&self, page: usize) -> u64 {
@@ -382,7 +382,7 @@ impl<F: SlotFile> Slots<F> {
 
 fn begin<F: SlotFile>(file: &mut F, header: &Header) -> io::Result<()> {
     file.reset(file_bytes(header.size as usize))?;
-    file.write_at(0, header.encode().bytes())?;
+    file.write_at(0, header.encode(0).bytes())?;
     file.flush()
 }
 
@@ -404,29 +404,6 @@ fn is_intact<F: SlotFile>(file: &F, header: &Header, table: &PageBuffer, pages: 
         let offset = data_offset(header.size as usize) + (index * PAGE) as u64;
         hash == 0 || (file.read_at(offset, &mut page).is_ok() && xxh3_64(&page).max(1) == hash)
     })
-}
-
-/// Bytes whose address is that of a page, as O_DIRECT wants it.
-pub struct PageBuffer {
-    bytes: Vec<u8>,
-    start: usize,
-    length: usize,
-}
-
-impl PageBuffer {
-    pub fn zeroed(length: usize) -> PageBuffer {
-        let bytes = vec![0; length + PAGE];
-        let start = bytes.as_ptr().align_offset(PAGE);
-        PageBuffer { bytes, start, length }
-    }
-
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes[self.start..][..self.length]
-    }
-
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.start..][..self.length]
-    }
 }
 
 /// The paths of the pair.
