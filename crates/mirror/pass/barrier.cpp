@@ -36,7 +36,12 @@
 #include "llvm/IR/IntrinsicsX86.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
+#if __has_include("llvm/Plugins/PassPlugin.h")
+// Since LLVM 22.
+#include "llvm/Plugins/PassPlugin.h"
+#else
 #include "llvm/Passes/PassPlugin.h"
+#endif
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "llvm/Transforms/Utils/LoopSimplify.h"
@@ -1210,7 +1215,11 @@ void Barrier::copyBehind(Loop &loop, Analyses &known, Range &range, SmallVectorI
 	for (BasicBlock *exit : exits)
 		if (exit->isEHPad())
 			return;
+#if LLVM_VERSION_MAJOR >= 22
+	SCEVExpander expander(known.evolution, "mirror");
+#else
 	SCEVExpander expander(known.evolution, layout, "mirror");
+#endif
 #if LLVM_VERSION_MAJOR >= 15
 	bool isSafe = expander.isSafeToExpand(range.start);
 #else

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// The versions that the supported releases of Debian and Ubuntu have.
-const VERSIONS: [u32; 7] = [14, 15, 16, 17, 18, 19, 20];
+const VERSIONS: [u32; 9] = [14, 15, 16, 17, 18, 19, 20, 21, 22];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
