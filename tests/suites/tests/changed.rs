@@ -142,6 +142,27 @@ fn files_that_are_needed_are_found(tool: &Arc<Tool>) -> TestResult {
     check_script(&recording, 4)
 }
 
+/// No run finds what another one wrote, and none what the recorded one has left.
+fn files_that_are_written_begin_anew(tool: &Arc<Tool>) -> TestResult {
+    let recording = Recording::new(tool, "changed", "minimize-table", "keeps_table")?;
+    let words: String =
+        (0..300).map(|word| format!("word{}\n", if word == 200 { 17 } else { word })).collect();
+    recording.write("in.txt", &words)?;
+    let record = ["--quiet", "record", "-o", "trace", "--", "./keeps_table"];
+    check(&recording.tool(&record, Some("in.txt"))?, 4, "this word is there already")?;
+    let left = recording.read("table")?;
+    let outcome = recording.tool(&["minimize", "trace", "-o", "small"], None)?;
+    check(&outcome, 0, "1-minimal")?;
+    let small = recording.read("small/stdin")?;
+    if small.len() != 3 || small.as_bytes()[0] != small.as_bytes()[2] {
+        return Err(format!("not the smallest input: {small:?}"));
+    }
+    if recording.read("table")? != left {
+        return Err("a file outside of the sandbox has changed".into());
+    }
+    Ok(())
+}
+
 /// A fix is tried on the recorded crash, whose files are gone meanwhile.
 fn a_fix_is_tried(tool: &Arc<Tool>) -> TestResult {
     let recording = Recording::new(tool, "changed", "retry", "parser")?;
@@ -311,7 +332,7 @@ fn missing_sandbox() -> Option<String> {
 type Check = fn(&Arc<Tool>) -> TestResult;
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    let checks: [(&str, Check); 10] = [
+    let checks: [(&str, Check); 11] = [
         ("reads", reads_are_by_reference),
         ("report", a_report_tells),
         ("wrap", a_wrapped_command_leaves_reports),
@@ -321,6 +342,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         ("minimize::until", a_test_decides),
         ("minimize::crashes", another_crash_is_not_the_same),
         ("minimize::needs", files_that_are_needed_are_found),
+        ("minimize::table", files_that_are_written_begin_anew),
         ("minimize::nonsense", nonsense_is_refused),
     ];
     let missing = missing_sandbox();

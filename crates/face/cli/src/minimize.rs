@@ -8,6 +8,7 @@ mod schedule;
 mod search;
 mod switches;
 mod tries;
+mod undo;
 
 use std::ffi::OsString;
 use std::os::unix::fs::DirBuilderExt;
@@ -144,7 +145,8 @@ pub fn run(arguments: &MinimizeArguments, settings: &Settings) -> Result<ExitCod
             let streams = chosen(arguments, &recorded)?;
             let failed = |source| CommandError::Try { doing: "listen to signals", source };
             let interruption = Interruption::begin().map_err(failed)?;
-            let mut search = Search::new(recorded, limits, arguments, settings, &interruption, output);
+            let mut search =
+                Search::new(recorded, limits, arguments, settings, &interruption, output, &streams)?;
             search.run(&streams)
         }
     }

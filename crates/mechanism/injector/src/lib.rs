@@ -75,7 +75,7 @@ pub use process::{
 pub use process_facts::{has_ended, is_gone, is_recorded, is_stopped, pending_signals, waiting_signals};
 pub use program::{Program, ProgramError, resolve};
 pub use replay_start::{start_from_image, start_replay, start_replay_in_group};
-pub use sandbox::{Placed, SandboxError, SandboxPlan, Side, enter_sandbox};
+pub use sandbox::{Placed, SandboxError, SandboxPlan, Side, Written, enter_sandbox};
 pub use session_memory::{Features, LiveSetup, SessionMemory, Setup};
 pub use signals::{ForwardSignals, Forwarded};
 pub use spawn::{Spawned, become_program, spawn};

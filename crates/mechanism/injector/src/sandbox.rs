@@ -9,11 +9,13 @@
 //! one cannot be made, nothing runs. Deliberately absent: emulation of files by interception.
 
 mod mounts;
+mod written;
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::process::ExitReport;
+pub use written::Written;
 
 /// A file whose content comes from elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub struct SandboxPlan {
     /// Directories below which writing is possible, and stays inside.
     pub layered: Vec<PathBuf>,
     pub placed: Vec<Placed>,
+    /// Files that are not there, though they are outside.
+    pub absent: Vec<PathBuf>,
 }
 
 /// Who returns from [`enter_sandbox`].

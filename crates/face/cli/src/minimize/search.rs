@@ -11,7 +11,8 @@ use reducer::Reduction;
 
 use super::present::PresentFile;
 use super::results::{Changed, Results};
-use super::tries::{Ended, Runner, Tries, Trust, Wanted, copies, observe_whole, succeeds};
+use super::tries::{Ended, Runner, Tries, Wanted, copies, observe_whole, succeeds};
+use super::undo::Undo;
 use super::{Interruption, MinimizeArguments, NOT_THE_SAME, say};
 use crate::exit::CommandError;
 use crate::failure::{CrashReader, Failure};
@@ -54,6 +55,7 @@ pub struct Search<'a> {
     settings: &'a Settings,
     interruption: &'a Interruption,
     results: Results,
+    undo: Undo,
 }
 
 impl<'a> Search<'a> {
@@ -64,8 +66,15 @@ impl<'a> Search<'a> {
         settings: &'a Settings,
         interruption: &'a Interruption,
         output: PathBuf,
-    ) -> Search<'a> {
-        Search { recorded, limits, arguments, settings, interruption, results: Results::new(output) }
+        streams: &[Stream],
+    ) -> Result<Search<'a>, CommandError> {
+        let inputs = streams.iter().filter_map(|stream| match stream {
+            Stream::File(path) => Some(path.clone()),
+            _ => None,
+        });
+        let undo = Undo::begin(inputs.collect()).map_err(failed)?;
+        let results = Results::new(output);
+        Ok(Search { recorded, limits, arguments, settings, interruption, results, undo })
     }
 
     /// Searches, and says what came of it.
@@ -107,7 +116,9 @@ impl<'a> Search<'a> {
         let emptied = self.recorded.input_files().into_iter().map(|file| file.path.clone());
         let emptied = emptied.filter(|path| std::fs::metadata(path).is_ok_and(|facts| facts.len() == 0));
         let paths = emptied.chain(self.recorded.circumstances());
-        paths.filter_map(PresentFile::of).collect()
+        let files: Vec<PresentFile> = paths.filter_map(PresentFile::of).collect();
+        self.undo.leave_out(files.iter().map(|file| file.path.clone()));
+        files
     }
 
     /// What fails, if it does so every time.
@@ -116,7 +127,7 @@ impl<'a> Search<'a> {
         let mut first: Option<Failure> = None;
         let program = &self.recorded.program;
         for _ in 0..CONFIRMATIONS {
-            let (failure, out, errors) = observe_whole(program, &self.limits, &mut crashes)?;
+            let (failure, out, errors) = observe_whole(program, &self.limits, &mut crashes, &self.undo)?;
             if let Some(test) = &self.arguments.until {
                 if !succeeds(test, failure.end, &program.stdin, &out, &errors)? {
                     say(
@@ -215,8 +226,16 @@ impl<'a> Search<'a> {
         let content = self.gone_on_with(stream, content, wanted)?;
         for readiness in [Some(Readiness::BeforeReading), Some(Readiness::BeforeAsking), None] {
             let Some(runner) = self.runner(stream, readiness, wanted)? else { continue };
-            let reduced = self.reduce(stream, runner, wanted, content.clone(), original)?;
-            let Some(changed) = reduced else { continue };
+            let is_whole = matches!(runner, Runner::Whole(_));
+            let changed = match self.reduce(stream, runner, wanted, content.clone(), original) {
+                Ok(Some(changed)) => changed,
+                Ok(None) => continue,
+                Err(Ended::Undo(why)) if !is_whole => {
+                    tracing::debug!(stream = stream.name(), %why, "copies are of no use");
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             if changed.content == content || self.is_confirmed(stream, &changed.content, wanted)? {
                 self.keep(stream, &changed.content)?;
                 return Ok(changed);
@@ -258,14 +277,14 @@ impl<'a> Search<'a> {
             }
         };
         let Some(readiness) = readiness else { return Ok(Some(self.whole(stream))) };
-        let mut runner = match copies(&program, &input, readiness, &self.limits) {
+        let mut runner = match copies(&program, &input, readiness, &self.limits, &self.undo) {
             Ok(runner) => runner,
-            Err(TryError::NeverRead(_) | TryError::Threads) => return Ok(None),
-            Err(error) => return Err(error.into()),
+            Err(Ended::Try(TryError::NeverRead(_) | TryError::Threads)) => return Ok(None),
+            Err(error) => return Err(error),
         };
         // The test is about the whole program's end.
-        if let (Runner::Copies(server), Wanted::Test(_)) = (&mut runner, wanted)
-            && !server.is_first()
+        if let (Runner::Copies(copies), Wanted::Test(_)) = (&mut runner, wanted)
+            && !copies.server.is_first()
         {
             return Ok(None);
         }
@@ -294,22 +313,12 @@ impl<'a> Search<'a> {
             limits: self.limits,
             crashes: CrashReader::default(),
             interruption: self.interruption,
+            undo: &self.undo,
             trust: None,
             note: Box::new(note),
         };
-        // Copies of a process deep down fail in their own way: what it is then, and whether it is one.
-        if let (Runner::Copies(_), Wanted::Same(_)) = (&tries.runner, wanted) {
-            let own = tries.observe(&content)?.0;
-            if !own.is_one() || tries.observe(&content)?.0 != own {
-                return Ok(None);
-            }
-            tries.wanted = Wanted::Same(own);
-        }
-        // Of whole runs, and of messages, nothing is taken for granted.
-        if let (Runner::Copies(_), Wanted::Same(wanted)) = (&tries.runner, &tries.wanted)
-            && wanted.crash.is_some()
-        {
-            tries.trust = Some(Trust::of(content.clone()));
+        if !tries.begin_with(&content)? {
+            return Ok(None);
         }
         let begun = Instant::now();
         let (mut tests, mut from) = (0, content);
@@ -357,7 +366,7 @@ impl<'a> Search<'a> {
     fn is_confirmed(&self, stream: &Stream, content: &[u8], wanted: &Wanted) -> Result<bool, Ended> {
         let program = Search::changed(&self.recorded.program, stream, content)?;
         let mut crashes = CrashReader::default();
-        let (failure, out, errors) = observe_whole(&program, &self.limits, &mut crashes)?;
+        let (failure, out, errors) = observe_whole(&program, &self.limits, &mut crashes, &self.undo)?;
         match wanted {
             Wanted::Same(wanted) => Ok(failure == *wanted),
             Wanted::Test(test) => succeeds(test, failure.end, content, &out, &errors),

@@ -3,11 +3,12 @@
 use std::process::{Command, Stdio};
 
 use injector::{
-    ExitReport, Readiness, TryEnd, TryError, TryInput, TryLimits, TryProgram, TryServer, run_whole,
+    ExitReport, Readiness, TryEnd, TryError, TryInput, TryLimits, TryProgram, TryServer, Written, run_whole,
 };
 use reducer::Oracle;
 
 use super::Interruption;
+use super::undo::Undo;
 use crate::failure::{CrashReader, Failure};
 
 /// Why a search ended before its end.
@@ -19,6 +20,8 @@ pub enum Ended {
     Try(#[from] TryError),
     #[error("cannot run the test of --until: {0}")]
     Test(std::io::Error),
+    #[error("cannot undo what a run wrote in the sandbox: {0}")]
+    Undo(std::io::Error),
     /// What was taken for the same crash is another one; see [`Trust`].
     #[error("another crash was taken for the same")]
     Slipped,
@@ -58,9 +61,28 @@ pub type Noting<'a> = dyn FnMut(&[u8], u64) + 'a;
 /// A way to run the program with another input.
 pub enum Runner {
     /// Copies of a process that stands before the input.
-    Copies(Box<TryServer>),
+    Copies(Box<Copies>),
     /// From the beginning each time.
     Whole(Box<Changing>),
+}
+
+/// Copies, and what belongs to them.
+pub struct Copies {
+    pub server: TryServer,
+    /// The files that its tries begin with.
+    beginning: Written,
+    /// A try has written to others than its input: what it wrote is undone before the next one.
+    writes: bool,
+}
+
+impl Copies {
+    /// Undoes what the last tries wrote. True if that was something, of which later ones may have seen what earlier ones
+    /// wrote.
+    fn undo(&mut self, undo: &Undo, tries: usize) -> Result<bool, Ended> {
+        let is_first = !self.writes && tries > 1;
+        self.writes |= undo.to(&self.beginning)?;
+        Ok(is_first && self.writes)
+    }
 }
 
 /// An oracle for the search.
@@ -70,6 +92,7 @@ pub struct Tries<'a> {
     pub limits: TryLimits,
     pub crashes: CrashReader,
     pub interruption: &'a Interruption,
+    pub undo: &'a Undo,
     /// `None`: each crash is looked at.
     pub trust: Option<Trust>,
     pub note: Box<Noting<'a>>,
@@ -80,7 +103,9 @@ pub fn observe_whole(
     program: &TryProgram,
     limits: &TryLimits,
     crashes: &mut CrashReader,
-) -> Result<(Failure, Vec<u8>, Vec<u8>), TryError> {
+    undo: &Undo,
+) -> Result<(Failure, Vec<u8>, Vec<u8>), Ended> {
+    undo.all()?;
     let (end, out, errors) = run_whole(program, limits, &mut |stopping| crashes.note(stopping))?;
     Ok((Failure::new(end, crashes.take(), &errors), out, errors))
 }
@@ -91,8 +116,11 @@ pub fn copies(
     input: &TryInput,
     readiness: Readiness,
     limits: &TryLimits,
-) -> Result<Runner, TryError> {
-    TryServer::start(program, input, readiness, limits).map(|server| Runner::Copies(Box::new(server)))
+    undo: &Undo,
+) -> Result<Runner, Ended> {
+    undo.all()?;
+    let server = TryServer::start(program, input, readiness, limits)?;
+    Ok(Runner::Copies(Box::new(Copies { server, beginning: undo.now()?, writes: false })))
 }
 
 impl Tries<'_> {
@@ -100,21 +128,37 @@ impl Tries<'_> {
     pub fn observe(&mut self, input: &[u8]) -> Result<(Failure, Vec<u8>, Vec<u8>), Ended> {
         let crashes = &mut self.crashes;
         Ok(match &mut self.runner {
-            Runner::Copies(server) => {
-                let end = server.observe(input, &mut |stopping| crashes.note(stopping))?;
-                let (out, errors) = server.outputs()?;
+            Runner::Copies(copies) => {
+                let end = copies.server.observe(input, &mut |stopping| crashes.note(stopping))?;
+                copies.undo(self.undo, 1)?;
+                let (out, errors) = copies.server.outputs()?;
                 (Failure::new(end, crashes.take(), &errors), out, errors)
             }
-            Runner::Whole(program) => observe_whole(&program(input)?, &self.limits, crashes)?,
+            Runner::Whole(program) => observe_whole(&program(input)?, &self.limits, crashes, self.undo)?,
         })
+    }
+
+    /// Begins with an input that fails as wanted. Copies of a process deep down do so in their own way: what it is then; false if it
+    /// is no failure, or not always the same.
+    pub fn begin_with(&mut self, content: &[u8]) -> Result<bool, Ended> {
+        if let (Runner::Copies(_), Wanted::Same(_)) = (&self.runner, &self.wanted) {
+            let own = self.observe(content)?.0;
+            if !own.is_one() || self.observe(content)?.0 != own {
+                return Ok(false);
+            }
+            // Of whole runs, and of messages, nothing is taken for granted.
+            self.trust = own.crash.is_some().then(|| Trust::of(content.to_vec()));
+            self.wanted = Wanted::Same(own);
+        }
+        Ok(true)
     }
 
     /// How many copies a second try this input; `None` where there are no copies.
     pub fn rate(&mut self, input: &[u8]) -> Result<Option<f64>, Ended> {
         const TRIES: usize = 1000;
-        let Runner::Copies(server) = &mut self.runner else { return Ok(None) };
+        let Runner::Copies(copies) = &mut self.runner else { return Ok(None) };
         let begun = std::time::Instant::now();
-        server.run(&vec![input; TRIES], None)?;
+        copies.server.run(&vec![input; TRIES], None)?;
         Ok(Some((TRIES as f64 / begun.elapsed().as_secs_f64()).round()))
     }
 
@@ -135,17 +179,25 @@ impl Tries<'_> {
         let mut from = 0;
         loop {
             self.interruption.check()?;
-            let Runner::Copies(server) = &mut self.runner else { return self.one_by_one(candidates) };
-            let rest: Vec<&[u8]> = candidates[from..].iter().map(Vec::as_slice).collect();
-            let ends = server.run(&rest, Some(end))?;
+            let Runner::Copies(copies) = &mut self.runner else { return self.one_by_one(candidates) };
+            let until = if copies.writes { from + 1 } else { candidates.len() };
+            let these: Vec<&[u8]> = candidates[from..until].iter().map(Vec::as_slice).collect();
+            let ends = copies.server.run(&these, Some(end))?;
+            if copies.undo(self.undo, ends.len())? {
+                continue;
+            }
             let Some(last) = ends.last().filter(|last| **last == TryEnd::Ended(end)) else {
-                return Ok((None, candidates.len() as u64));
+                if until == candidates.len() {
+                    return Ok((None, candidates.len() as u64));
+                }
+                from = until;
+                continue;
             };
             let at = from + ends.len() - 1;
             // A message is there already; a stack needs another look.
             let is_same = match (last, wanted.crash.is_some()) {
                 (TryEnd::Ended(ExitReport::Exited(_)), false) => {
-                    Failure::new(*last, None, &server.outputs()?.1) == wanted
+                    Failure::new(*last, None, &copies.server.outputs()?.1) == wanted
                 }
                 _ => self.is_same_crash(&candidates[at])?,
             };

@@ -1,7 +1,7 @@
 //! What the processes of a trace read from standard input and from files.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use std::rc::Rc;
 use events::{Instruction, Kind, Tag};
 use injector::StdinKind;
 use linux_abi::general as raw;
+use nix::errno::Errno;
 use trace_store::{LaneInfo, TraceReader};
 
 use crate::exit::CommandError;
@@ -28,6 +29,8 @@ pub struct ReadFile {
     pub is_whole: bool,
     /// The program wrote to it as well.
     pub is_written: bool,
+    /// The program made it: it was not there before.
+    pub is_new: bool,
 }
 
 /// What else a run can hang on.
@@ -69,6 +72,8 @@ struct Process {
 #[derive(Default)]
 struct Collected {
     files: BTreeMap<PathBuf, ReadFile>,
+    /// Files that were asked for, and were not there.
+    missed: HashSet<PathBuf>,
     stdin: Vec<u8>,
     stdin_mode: Option<u32>,
     is_seekable: bool,
@@ -167,8 +172,10 @@ fn read_lane(
                 if let Some(child) = whole.child_lane() {
                     begun.insert(child, process.clone());
                 }
-                if whole.event().result() >= 0 {
-                    call(process, &whole, into);
+                match whole.event().result() {
+                    0.. => call(process, &whole, into),
+                    result if result == -i64::from(Errno::ENOENT as i32) => miss(process, &whole, into),
+                    _ => {}
                 }
             }
             _ => {}
@@ -231,14 +238,38 @@ fn open(process: &mut Process, whole: &WholeEvent, at: Option<i32>, flags: u64, 
     let flags = flags as u32;
     into.asked.random |= path.starts_with("/dev/random") || path.starts_with("/dev/urandom");
     let is_written = flags & raw::O_ACCMODE != raw::O_RDONLY || flags & raw::O_TRUNC != 0;
+    let is_made = flags & raw::O_CREAT != 0 && (flags & raw::O_EXCL != 0 || into.missed.contains(&path));
     if !["/proc", "/sys", "/dev"].iter().any(|kernel| path.starts_with(kernel)) {
-        let file = into.files.entry(path.clone()).or_default();
+        let file = into
+            .files
+            .entry(path.clone())
+            .or_insert_with(|| ReadFile { is_new: is_made, ..ReadFile::default() });
         file.path.clone_from(&path);
         file.is_written |= is_written;
     }
     let description = Description { source: Source::File(path), offset: Rc::default() };
     let closes = flags & raw::O_CLOEXEC != 0;
     process.descriptors.insert(whole.event().result() as i32, (description, closes));
+}
+
+/// A file that was not there when it was first asked for.
+fn miss(process: &Process, whole: &WholeEvent, into: &mut Collected) {
+    let event = whole.event();
+    let directory = match u32::from(whole.code) {
+        raw::__NR_open | raw::__NR_stat | raw::__NR_lstat | raw::__NR_access => None,
+        raw::__NR_openat
+        | raw::__NR_newfstatat
+        | raw::__NR_statx
+        | raw::__NR_faccessat
+        | raw::__NR_faccessat2 => Some(event.arg(0) as i32),
+        _ => return,
+    };
+    if let Some(text) = whole.blob(Tag::Text).map(|blob| blob.data) {
+        let path = process.path(directory, text);
+        if !into.files.contains_key(&path) {
+            into.missed.insert(path);
+        }
+    }
 }
 
 fn duplicate(process: &mut Process, from: i32, to: i32, closes: bool) {

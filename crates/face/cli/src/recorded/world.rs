@@ -36,7 +36,9 @@ impl World {
             file.path.ancestors().skip(1).find(|path| path.is_dir()).map(Path::to_path_buf)
         }));
         let restored = placed.iter().map(|file| file.at.clone()).collect();
-        World { plan: SandboxPlan { outside, layered, placed }, restored }
+        let absent = recorded.readings.files.iter().filter(|file| file.is_new).map(|file| file.path.clone());
+        let absent = absent.filter(|path| !placed.iter().any(|placed| placed.at == *path)).collect();
+        World { plan: SandboxPlan { outside, layered, placed, absent }, restored }
     }
 }
 

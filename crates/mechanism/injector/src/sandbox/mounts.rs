@@ -8,12 +8,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use super::written::{LAYERS, OVER};
 use super::{Placed, SandboxError, SandboxPlan, check, while_doing};
 
 /// Devices that do nothing outside.
 const DEVICES: [&str; 7] = ["null", "zero", "full", "random", "urandom", "tty", "pts"];
-/// Where layers are, in the /dev of the sandbox.
-const LAYERS: &str = "/dev/.layers";
 
 /// Makes the world inside.
 pub(super) fn make(plan: &SandboxPlan) -> Result<(), SandboxError> {
@@ -54,6 +53,9 @@ pub(super) fn make(plan: &SandboxPlan) -> Result<(), SandboxError> {
         move_to(&copy, &path).map_err(while_doing(format!("bring {} in", path.display())))?;
     }
     plan.placed.iter().try_for_each(place)?;
+    for path in plan.absent.iter().filter(|path| path.is_file()) {
+        fs::remove_file(path).map_err(while_doing(format!("leave {} out", path.display())))?;
+    }
     // The directory that this process stands in may lie below a new mount.
     if let Ok(here) = std::env::current_dir() {
         let _ = std::env::set_current_dir(here);
@@ -83,6 +85,7 @@ fn add_layer(directory: &Path, number: usize) -> Result<(), SandboxError> {
     for name in ["upper", "work", "lower"] {
         fs::create_dir_all(format!("{base}/{name}")).map_err(while_doing(failed()))?;
     }
+    std::os::unix::fs::symlink(directory, format!("{base}/{OVER}")).map_err(while_doing(failed()))?;
     // By a path of its own, since options have no way to write a comma or a colon.
     mount(Some(directory), Path::new(&lower), None, libc::MS_BIND, "").map_err(while_doing(failed()))?;
     if let Ok(rights) = fs::metadata(directory) {
