@@ -464,7 +464,7 @@ void Barrier::inPlace(IRBuilder<> &builder, ArrayRef<Object> objects, bool isChe
 	ValueStore store;
 	bool hasValue = isAlone && objects[0].pieces.size() == 1 && storesValue(objects[0].pieces.front(), store);
 	std::string toPage = "shrq $$12, %r10\n", mark = "movb $$1, (%r10)\n", look = "cmpb $$0, (%r10)\n";
-	std::string control = "movq rv_mirror_control@GOTPCREL(%rip), %r10\nmovq (%r10), %r11\ntestq %r11, %r11\n";
+	std::string control = "movq rv_mirror_pass_1_control@GOTPCREL(%rip), %r10\nmovq (%r10), %r11\ntestq %r11, %r11\n";
 	std::string check;
 	for (size_t index = 0; index < objects.size(); index++) {
 		ArrayRef<Pending> pieces = objects[index].pieces;
@@ -524,9 +524,9 @@ Function *Barrier::sequence(ArrayRef<Pending> pieces, bool &isWide)
 	std::string marks = "movq %rax, %r10\nshrq $$12, %r10\ncmpb $$0, (%r10)\nje 96f\n";
 	if (!isInOnePage)
 		marks += "leaq " + at(last - first) + "(%rax), %r10\nshrq $$12, %r10\ncmpb $$0, (%r10)\nje 96f\n";
-	std::string code = "90: leaq 91f(%rip), %r10\nmovq rv_mirror_control@GOTPCREL(%rip), %r11\n"
+	std::string code = "90: leaq 91f(%rip), %r10\nmovq rv_mirror_pass_1_control@GOTPCREL(%rip), %r11\n"
 	                   "movq 16(%r11), %r11\nmovq %r10, %fs:(%r11)\n92:\n" + marks +
-	                   "movq rv_mirror_control@GOTPCREL(%rip), %r11\nmovq (%r11), %r11\ntestq %r11, %r11\njz 93f\n" + copies +
+	                   "movq rv_mirror_pass_1_control@GOTPCREL(%rip), %r11\nmovq (%r11), %r11\ntestq %r11, %r11\njz 93f\n" + copies +
 	                   "93: ret\n"
 	                   // A page's first store: the mark is made outside of the sequence, which then begins again.
 	                   "96: movb $$1, (%r10)\njmp 90b\n"

@@ -41,7 +41,7 @@ int main(int argc, char **argv)
 	if (argc < 3 || rv_mirror_open(argv[1], &options, &region) < 0)
 		return 2;
 	char *block = rv_mirror_aligned_alloc(region, 64, 4096);
-	if (!strcmp(argv[2], "asm")) {
+	if (!strcmp(argv[2], "asm") || !strcmp(argv[2], "behind")) {
 		/* Stores beside it, which are mirrored. */
 		block[8] = 1;
 		memset(block + 64, 2, 500);
@@ -56,6 +56,11 @@ int main(int argc, char **argv)
 		saved(block);
 	else
 		pointed(block);
+	/* Behind it the page is made equal to its mirror, since it was stored to meanwhile. */
+	if (!strcmp(argv[2], "behind")) {
+		rv_mirror_wait(region, rv_mirror_checkpoint(region, 0), -1);
+		rv_mirror_wait_idle(region);
+	}
 	uintptr_t at = 0;
 	size_t pages = rv_mirror_differences(region, &at, 1);
 	fprintf(stderr, "%zu page differs, at %#lx\n", pages, (unsigned long)at);

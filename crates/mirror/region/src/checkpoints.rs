@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::check;
 use crate::error::Error;
 use crate::fence;
 use crate::files::DiskFile;
@@ -71,6 +72,8 @@ pub struct Counts {
 pub struct Checkpoints {
     progress: Mutex<Progress>,
     changed: Condvar,
+    /// Words that differed from the mirror before a checkpoint, where that is looked for.
+    missed: Mutex<Vec<usize>>,
     /// A block that ends behind this comes near to what will be present.
     warm_from: AtomicUsize,
 }
@@ -81,7 +84,7 @@ impl Checkpoints {
     }
 
     /// Asks for a checkpoint of now, or with `queue` of as soon as the one under way is over.
-    pub fn ask(&self, queue: bool) -> Result<Ticket, Error> {
+    pub fn ask(&self, memory: &Memory, queue: bool) -> Result<Ticket, Error> {
         let mut progress = self.lock();
         if progress.closing {
             return Err(Error::Closed);
@@ -99,10 +102,28 @@ impl Checkpoints {
         progress.given = progress.frozen + 1;
         let ticket = progress.given;
         drop(progress);
+        self.note_missed(memory);
         protocol::freeze();
         self.lock().frozen = ticket;
         self.changed.notify_all();
         Ok(Ticket(ticket))
+    }
+
+    /// Where that is asked for: looks for stores without a barrier, before a checkpoint hides them.
+    fn note_missed(&self, memory: &Memory) {
+        if check::is_before_checkpoints() {
+            let found = check::differences(memory);
+            self.missed.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
+        }
+    }
+
+    /// Words that differ now or differed before a checkpoint, one for each page. No checkpoint is under way.
+    pub fn missed(&self, memory: &Memory) -> Vec<usize> {
+        let mut missed = self.missed.lock().unwrap_or_else(PoisonError::into_inner);
+        missed.extend(check::differences(memory));
+        missed.sort_unstable();
+        missed.dedup_by_key(|address| *address / PAGE);
+        if check::is_before_checkpoints() { missed.clone() } else { std::mem::take(&mut *missed) }
     }
 
     /// True if a checkpoint would be taken at once.
@@ -302,6 +323,7 @@ impl Checkpoints {
                 progress.given = progress.given.max(progress.frozen + 1);
                 let ticket = progress.given;
                 drop(progress);
+                self.note_missed(memory);
                 protocol::freeze();
                 progress = self.lock();
                 progress.frozen = ticket;

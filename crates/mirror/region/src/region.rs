@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::check;
 use crate::checkpoints::{Checkpoints, Counts, Ticket};
 use crate::error::Error;
 use crate::files::DiskFile;
@@ -225,13 +224,13 @@ impl Region {
     /// this one is of the moment when that is over.
     pub fn checkpoint(&self) -> Result<Ticket, Error> {
         self.not_in_a_child()?;
-        self.checkpoints.ask(true)
+        self.checkpoints.ask(&self.memory, true)
     }
 
     /// Begins a checkpoint of now, or fails with [`Error::Busy`].
     pub fn checkpoint_now(&self) -> Result<Ticket, Error> {
         self.not_in_a_child()?;
-        self.checkpoints.ask(false)
+        self.checkpoints.ask(&self.memory, false)
     }
 
     fn not_in_a_child(&self) -> Result<(), Error> {
@@ -280,13 +279,14 @@ impl Region {
     }
 
     /// Addresses of words that differ from the mirror and stay so, one for each page: stores
-    /// that no barrier followed. No checkpoint is begun meanwhile. With `RETROVANE_MIRROR_WATCH`, which
+    /// that no barrier followed. No checkpoint is begun meanwhile. With `RETROVANE_MIRROR_CHECK` also those of before each
+    /// checkpoint, behind which they may not be seen any more. With `RETROVANE_MIRROR_WATCH`, which
     /// names such addresses of a run before, it says whose stores they were.
     pub fn differences(&self) -> Vec<usize> {
         if self.not_in_a_child().is_err() {
             return Vec::new();
         }
-        let found = self.checkpoints.while_idle(|| check::differences(&self.memory));
+        let found = self.checkpoints.while_idle(|| self.checkpoints.missed(&self.memory));
         watch::tell(&found);
         found
     }

@@ -33,8 +33,9 @@ pub struct Control {
     pub rseq_cs: AtomicUsize,
 }
 
-/// The one control block, whose fields compiled code knows by their offsets.
-#[unsafe(export_name = "rv_mirror_control")]
+/// The one control block, whose fields compiled code knows by their offsets. The number in its name is raised with each change of
+/// what compiled code and the library know of each other, so that neither is linked with an older or newer other one.
+#[unsafe(export_name = "rv_mirror_pass_1_control")]
 pub static CONTROL: Control =
     Control { offset: AtomicUsize::new(0), state: AtomicU64::new(0), rseq_cs: AtomicUsize::new(0) };
 

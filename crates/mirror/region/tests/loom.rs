@@ -246,7 +246,7 @@ fn what_was_seen_before_a_store_is_in_the_copy_with_it() {
     check(2, || {
         // The second writer adds to 1 only if it saw that the first had added to 0.
         let (_, frozen) = beside(
-            |model| drop(model.add(0, 0)),
+            |model| _ = model.add(0, 0),
             |model| {
                 if model.region[0].load(SeqCst) == 1 {
                     model.add(1, 1);
@@ -260,7 +260,7 @@ fn what_was_seen_before_a_store_is_in_the_copy_with_it() {
 #[test]
 fn two_threads_that_change_one_value_leave_its_mirror_right() {
     check(2, || {
-        let (model, frozen) = beside(|model| drop(model.add(0, 0)), |model| drop(model.add(1, 0)));
+        let (model, frozen) = beside(|model| _ = model.add(0, 0), |model| _ = model.add(1, 0));
         assert_eq!(model.region[0].load(SeqCst), 2);
         assert!(frozen[0] <= 2);
     });
@@ -382,5 +382,5 @@ fn a_page_that_changes_while_the_mirror_is_brought_up_to_date_is_written() {
 
 #[test]
 fn a_page_of_an_atomic_operation_is_written() {
-    check(3, || checkpoints_beside(|model| drop(model.add(0, 0))));
+    check(3, || checkpoints_beside(|model| _ = model.add(0, 0)));
 }

@@ -164,6 +164,47 @@ fn what_cannot_be_mirrored_is_said() {
     }
 }
 
+/// A store that was missed is no difference behind a checkpoint, and is found where it is looked for before each.
+#[test]
+fn what_a_checkpoint_hides_is_found_before_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some((version, plugin)) = plugins().first() else { return };
+    let program = folder.path().join("refused");
+    compile(*version, plugin, &["-O2", "-mavx", "-mcx16", "-mxsave"], "refused.c", &program);
+    let missed = |name: &str, check: Option<&str>| {
+        let mut command = Command::new(&program);
+        command.arg(folder.path().join(name)).arg("behind");
+        check.map(|check| command.env("RETROVANE_MIRROR_CHECK", check));
+        let said = run(&mut command);
+        said.split(' ').next().and_then(|count| count.parse::<usize>().ok()).expect("a count")
+    };
+    assert_eq!(missed("without", None), 0);
+    assert_eq!(missed("with", Some("1")), 1);
+}
+
+/// What another version of the pass has made is refused by the linker, by a name with that version.
+#[test]
+fn objects_of_another_pass_are_not_linked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, program) = (folder.path().join("old.s"), folder.path().join("old"));
+    let linked = |name: &str| {
+        let text = format!(
+            ".globl main\nmain: movq {name}@GOTPCREL(%rip), %rax\nmovq rv_mirror_wrote@GOTPCREL(%rip), %rax\nxorl %eax, %eax\nret\n\
+             .section .note.GNU-stack,\"\",@progbits\n"
+        );
+        std::fs::write(&source, text).expect("a source");
+        let mut command = Command::new("gcc");
+        command.arg("-o").args([&program, &source, &library()]).args(["-lm", "-ldl", "-lpthread"]);
+        let output = command.output().expect("gcc");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert!(linked("rv_mirror_pass_1_control").0, "that of this version");
+    for name in ["rv_mirror_control", "rv_mirror_pass_2_control"] {
+        let (is_linked, said) = linked(name);
+        assert!(!is_linked && said.contains(&format!("undefined reference to `{name}'")), "{said}");
+    }
+}
+
 /// Without any clang the tests above look at nothing: said here, and counted.
 #[test]
 fn some_clang_is_there_where_tests_are_installed() {
