@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use libtest_mimic::{Failed, Trial};
 use suites::{Mode, RUN_TIME_MAX, Recording, TestResult, Tool, check, run, run_suite, unless_missing};
@@ -161,6 +161,37 @@ fn files_that_are_written_begin_anew(tool: &Arc<Tool>) -> TestResult {
         return Err("a file outside of the sandbox has changed".into());
     }
     Ok(())
+}
+
+/// What fails with the recorded time, or the recorded random numbers, only gets them in each try, and it is said.
+fn circumstances_of_then_come_again(tool: &Arc<Tool>) -> TestResult {
+    let words = format!("{}bad\n{0}", "good words\n".repeat(100));
+    let minimized = |name: &str, fact: &str, record: &dyn Fn(&Recording) -> TestResult| {
+        let recording = Recording::new(tool, "changed", name, "lucky")?;
+        recording.write("in.txt", &words)?;
+        record(&recording)?;
+        let outcome = recording.tool(&["minimize", "trace", "-o", "small", "--input-only"], None)?;
+        check(&outcome, 0, "1-minimal")?;
+        let (small, facts) = (recording.read("small/stdin")?, recording.read("small/minimize.json")?);
+        match small == "bad" && facts.contains(fact) {
+            true => Ok(()),
+            false => Err(format!("{fact}: {small:?}, {facts}")),
+        }
+    };
+    let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    minimized("minimize-time", "\"time\":\"needed as recorded\"", &|recording| {
+        let until = now() + 3;
+        let command = ["--quiet", "record", "-o", "trace", "--", "./lucky", &until.to_string()];
+        check(&recording.tool(&command, Some("in.txt"))?, 4, "a bad time")?;
+        while now() < until {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    })?;
+    minimized("minimize-random", "\"random_numbers\":\"needed as recorded\"", &|recording| {
+        let hunt = ["--quiet", "hunt", "--tries", "5000", "-o", "trace", "--", "./lucky"];
+        check(&recording.tool(&hunt, Some("in.txt"))?, 0, "")
+    })
 }
 
 /// A fix is tried on the recorded crash, whose files are gone meanwhile.
@@ -332,7 +363,7 @@ fn missing_sandbox() -> Option<String> {
 type Check = fn(&Arc<Tool>) -> TestResult;
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    let checks: [(&str, Check); 11] = [
+    let checks: [(&str, Check); 12] = [
         ("reads", reads_are_by_reference),
         ("report", a_report_tells),
         ("wrap", a_wrapped_command_leaves_reports),
@@ -343,6 +374,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         ("minimize::crashes", another_crash_is_not_the_same),
         ("minimize::needs", files_that_are_needed_are_found),
         ("minimize::table", files_that_are_written_begin_anew),
+        ("minimize::luck", circumstances_of_then_come_again),
         ("minimize::nonsense", nonsense_is_refused),
     ];
     let missing = missing_sandbox();

@@ -42,7 +42,8 @@ The test of --until is a shell's. It finds in its environment RETROVANE_EXIT_COD
 signal, else empty) and RETROVANE_TRACE (the directory of the trace). What the
 program ends with is then the test's affair alone.
 
-Standard input is empty. What the program wrote is shown of the try that failed.
+Standard input is empty, unless it is a file: each try reads that from where it
+stands. What the program wrote is shown of the try that failed.
 
 Ends with 0 if a failure was caught, with 1 if no try failed.";
 

@@ -8,7 +8,7 @@ mod world;
 
 use std::path::{Path, PathBuf};
 
-use injector::{StdinKind, TryProgram};
+use injector::{RecordedAnswers, StdinKind, TryProgram};
 use trace_store::{LaneEnd, TraceReader};
 
 use crate::births::Image;
@@ -53,8 +53,20 @@ impl Recorded {
             directory: trace.meta().cwd.clone(),
             stdin_kind: readings.stdin_kind,
             stdin: readings.stdin.clone(),
+            answers: RecordedAnswers::default(),
         };
         Ok(Recorded { program, end: end.unwrap_or(LaneEnd::Unknown), readings })
+    }
+
+    /// What the recorded run got that another one can be given, least first: the time, random numbers, both.
+    pub fn answers(&self) -> Vec<RecordedAnswers> {
+        let all = &self.readings.answers;
+        let time = RecordedAnswers { time: all.time, random: None };
+        let random = RecordedAnswers { time: None, random: all.random.clone() };
+        let mut some = vec![time, random, all.clone()];
+        some.retain(|answers| !answers.is_empty());
+        some.dedup();
+        some
     }
 
     /// The files that are input in the user's sense: named on the command line, or below the

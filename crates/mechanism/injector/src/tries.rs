@@ -10,6 +10,7 @@
 
 mod begin;
 mod observed;
+mod recorded_answers;
 mod resident;
 mod resident_calls;
 mod resident_code;
@@ -24,6 +25,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use observed::{Stopping, Watcher};
+pub use recorded_answers::RecordedAnswers;
 pub use server::TryServer;
 pub use traced::run_whole;
 
@@ -49,6 +51,8 @@ pub struct TryProgram {
     pub stdin_kind: StdinKind,
     /// What standard input holds, unless it is the input that changes.
     pub stdin: Vec<u8>,
+    /// Of whole runs only: what they get in place of today's time and random numbers.
+    pub answers: RecordedAnswers,
 }
 
 /// The input that changes.

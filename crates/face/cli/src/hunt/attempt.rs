@@ -3,7 +3,7 @@
 //! command line would take a good part of a short try.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ impl Try {
         dir: &Path,
     ) -> Result<Try, CommandError> {
         let failed = |doing| move |source| CommandError::Try { doing, source };
-        let nothing = File::open("/dev/null").map_err(failed("open /dev/null"))?;
+        let input = input().map_err(failed("open standard input anew"))?;
         let mut captured = None;
         if !arguments.show {
             let output = || unnamed_file().map_err(failed("make a temporary file for the program's output"));
@@ -59,9 +59,8 @@ impl Try {
             None => [None; 2],
         };
         let record = || record::run_try(&arguments.command, seed, home, dir);
-        let pid = watch
-            .fork([Some(nothing.as_fd()), output, errors], record)
-            .map_err(failed("start a recorder"))?;
+        let pid =
+            watch.fork([Some(input.as_fd()), output, errors], record).map_err(failed("start a recorder"))?;
         let recorder = Limited { pid, left: arguments.timeout };
         Ok(Try { number, seed, recorder, dir: dir.to_owned(), captured })
     }
@@ -89,6 +88,20 @@ impl Try {
         errors.rewind()?;
         io::copy(errors, &mut io::stderr())?;
         Ok(())
+    }
+}
+
+/// Standard input of a try: a regular file is read by each from where the hunt's stands; of all else the first try
+/// would leave nothing to the others.
+fn input() -> io::Result<File> {
+    let ours = io::stdin().as_fd().try_clone_to_owned().map(File::from);
+    match ours {
+        Ok(mut ours) if ours.metadata()?.is_file() => {
+            let mut own = File::open("/proc/self/fd/0")?;
+            own.seek(SeekFrom::Start(ours.stream_position()?))?;
+            Ok(own)
+        }
+        Ok(_) | Err(_) => File::open("/dev/null"),
     }
 }
 

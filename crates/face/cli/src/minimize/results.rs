@@ -13,6 +13,8 @@ use super::search::Stream;
 use crate::exit::CommandError;
 use crate::recorded::Recorded;
 
+/// Of what it gets as it was recorded, in each try: it fails with that only.
+const NEEDED: &str = "needed as recorded";
 /// Of what a program asks for, and fails whatever it gets: the runs that confirm a failure have the time and the random numbers
 /// of today.
 const NOT_NEEDED: &str = "asked for, not needed";
@@ -136,9 +138,16 @@ impl Results {
 
     fn circumstances(&self, recorded: &Recorded) -> Value {
         let asked = recorded.readings.asked;
+        let answers = &recorded.program.answers;
+        let need = |is_given: bool, is_asked: bool| match (is_given, is_asked) {
+            (true, _) => NEEDED,
+            (false, true) => NOT_NEEDED,
+            (false, false) => NOT_ASKED,
+        };
         json!({
-            "time": if asked.time { NOT_NEEDED } else { NOT_ASKED },
-            "random_numbers": if asked.random { NOT_NEEDED } else { NOT_ASKED },
+            "time": need(answers.time.is_some(), asked.time),
+            "recorded_time_ns": answers.time,
+            "random_numbers": need(answers.random.is_some(), asked.random),
             "files_needed": self.needed(),
         })
     }
@@ -179,13 +188,26 @@ impl Results {
         let program = &recorded.program;
         let mut text =
             String::from("#!/bin/sh\n# The recorded failure, with the smallest input that was found.\n");
-        // It failed the same in whole runs at several times of today, before anything was changed.
-        for (is_asked, what) in
-            [(recorded.readings.asked.time, "the time"), (recorded.readings.asked.random, "random numbers")]
-        {
-            if is_asked {
+        // It failed the same in whole runs at several times of today, before anything was changed, or with these of
+        // the recording only.
+        let (asked, answers) = (recorded.readings.asked, &recorded.program.answers);
+        for (is_given, is_asked, what) in [
+            (answers.time.is_some(), asked.time, "the time"),
+            (answers.random.is_some(), asked.random, "random numbers"),
+        ] {
+            if is_given {
+                text.push_str(&format!(
+                    "# It asks for {what}, and fails with what the recording has of that only: this script cannot give it.\n"
+                ));
+            } else if is_asked {
                 text.push_str(&format!("# It asks for {what}, and fails whatever that says.\n"));
             }
+        }
+        if let Some(time) = answers.time {
+            text.push_str(&format!(
+                "# The recorded time is `date -d @{}`; faketime(1) sets it.\n",
+                time / 1_000_000_000
+            ));
         }
         text.push_str("work=$(mktemp -d) || exit 125\ntrap 'rm -rf \"$work\"' EXIT\n");
         let mut command: Vec<String> = program.command.iter().map(|word| quoted(word.as_bytes())).collect();

@@ -121,43 +121,59 @@ impl<'a> Search<'a> {
         files
     }
 
-    /// What fails, if it does so every time.
-    fn confirm(&self) -> Result<Option<Wanted>, Ended> {
+    /// What fails, if it does so every time: as it is today, or with the recorded time, the recorded random numbers, or both.
+    fn confirm(&mut self) -> Result<Option<Wanted>, Ended> {
+        let today = self.confirm_with(&self.recorded.program)?;
+        let mut why = match today {
+            Ok(wanted) => return Ok(Some(wanted)),
+            Err(why) => why,
+        };
+        for answers in self.recorded.answers() {
+            let what = match (answers.time.is_some(), answers.random.is_some()) {
+                (true, false) => "the recorded time",
+                (false, _) => "the recorded random numbers",
+                (true, true) => "the recorded time and random numbers",
+            };
+            let program = TryProgram { answers, ..self.recorded.program.clone() };
+            match self.confirm_with(&program)? {
+                Ok(wanted) => {
+                    say(self.settings, &format!("it fails with {what} only, which each try gets"));
+                    self.recorded.program = program;
+                    return Ok(Some(wanted));
+                }
+                Err(_) => why.push_str(&format!("; not with {what} either")),
+            }
+        }
+        say(self.settings, &why);
+        Ok(None)
+    }
+
+    /// What fails, if it does so every time, or why it does not.
+    fn confirm_with(&self, program: &TryProgram) -> Result<Result<Wanted, String>, Ended> {
         let mut crashes = CrashReader::default();
         let mut first: Option<Failure> = None;
-        let program = &self.recorded.program;
         for _ in 0..CONFIRMATIONS {
             let (failure, out, errors) = observe_whole(program, &self.limits, &mut crashes, &self.undo)?;
             if let Some(test) = &self.arguments.until {
                 if !succeeds(test, failure.end, &program.stdin, &out, &errors)? {
-                    say(
-                        self.settings,
-                        "the test of --until does not succeed for the recorded run itself: nothing to make smaller",
-                    );
-                    return Ok(None);
+                    return Ok(Err(
+                        "the test of --until does not succeed for the recorded run itself: nothing to make smaller".to_owned()
+                    ));
                 }
             } else if !failure.ended_as(self.recorded.end) {
-                say(
-                    self.settings,
-                    &format!(
-                        "run again, the program does not end as it was recorded ({}), but: {}; it may need luck, another schedule or what is not in the trace",
-                        crate::wording::lane_end(self.recorded.end),
-                        failure.text()
-                    ),
-                );
-                return Ok(None);
+                return Ok(Err(format!(
+                    "run again, the program does not end as it was recorded ({}), but: {}; it may need luck, another schedule or what is not in the trace",
+                    crate::wording::lane_end(self.recorded.end),
+                    failure.text()
+                )));
             } else if first.as_ref().is_some_and(|first| *first != failure) {
-                say(
-                    self.settings,
-                    &format!("run again and again, it fails now so, now so: {}", failure.text()),
-                );
-                return Ok(None);
+                return Ok(Err(format!("run again and again, it fails now so, now so: {}", failure.text())));
             }
             first = Some(failure);
         }
-        let Some(failure) = first else { return Ok(None) };
+        let Some(failure) = first else { return Ok(Err("it was not run".to_owned())) };
         say(self.settings, &format!("the failure: {}", failure.text()));
-        Ok(Some(match &self.arguments.until {
+        Ok(Ok(match &self.arguments.until {
             Some(test) => Wanted::Test(test.clone()),
             None => Wanted::Same(failure),
         }))
@@ -277,6 +293,10 @@ impl<'a> Search<'a> {
             }
         };
         let Some(readiness) = readiness else { return Ok(Some(self.whole(stream))) };
+        // Copies get the time and the random numbers of today.
+        if !program.answers.is_empty() {
+            return Ok(None);
+        }
         let mut runner = match copies(&program, &input, readiness, &self.limits, &self.undo) {
             Ok(runner) => runner,
             Err(Ended::Try(TryError::NeverRead(_) | TryError::Threads)) => return Ok(None),

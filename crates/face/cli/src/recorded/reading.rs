@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use events::{Instruction, Kind, Tag};
-use injector::StdinKind;
+use injector::{RecordedAnswers, StdinKind};
 use linux_abi::general as raw;
 use nix::errno::Errno;
 use trace_store::{LaneInfo, TraceReader};
@@ -43,6 +43,8 @@ pub struct Asked {
 /// All that was read.
 pub struct Readings {
     pub asked: Asked,
+    /// What it was answered first when it asked for the time of the day, and all random numbers of getrandom(2).
+    pub answers: RecordedAnswers,
     pub stdin_kind: StdinKind,
     pub stdin: Vec<u8>,
     pub files: Vec<ReadFile>,
@@ -78,6 +80,7 @@ struct Collected {
     stdin_mode: Option<u32>,
     is_seekable: bool,
     asked: Asked,
+    answers: RecordedAnswers,
 }
 
 impl Readings {
@@ -112,6 +115,7 @@ impl Readings {
         };
         Ok(Readings {
             asked: collected.asked,
+            answers: collected.answers,
             stdin_kind: kind,
             stdin: collected.stdin,
             files: collected.files.into_values().collect(),
@@ -198,8 +202,19 @@ fn call(process: &mut Process, whole: &WholeEvent, into: &mut Collected) {
             let flags = how.and_then(|how| Some(u64::from_le_bytes(how.get(..8)?.try_into().ok()?)));
             open(process, whole, Some(first), flags.unwrap_or(0), into);
         }
-        raw::__NR_clock_gettime | raw::__NR_gettimeofday | raw::__NR_time => into.asked.time = true,
-        raw::__NR_getrandom => into.asked.random = true,
+        raw::__NR_clock_gettime | raw::__NR_gettimeofday | raw::__NR_time => {
+            into.asked.time = true;
+            if into.answers.time.is_none() {
+                into.answers.time = time_of(whole);
+            }
+        }
+        raw::__NR_getrandom => {
+            into.asked.random = true;
+            if let Some(blob) = whole.memory(event.arg(0)) {
+                let got = &blob.data[..blob.data.len().min(result as usize)];
+                into.answers.random.get_or_insert_default().extend_from_slice(got);
+            }
+        }
         raw::__NR_chdir => process.directory = process.path(None, text()),
         raw::__NR_close => drop(process.descriptors.remove(&first)),
         raw::__NR_dup | raw::__NR_dup2 => duplicate(process, first, result as i32, false),
@@ -250,6 +265,25 @@ fn open(process: &mut Process, whole: &WholeEvent, at: Option<i32>, flags: u64, 
     let description = Description { source: Source::File(path), offset: Rc::default() };
     let closes = flags & raw::O_CLOEXEC != 0;
     process.descriptors.insert(whole.event().result() as i32, (description, closes));
+}
+
+/// The time of the day that a call gave, in nanoseconds.
+fn time_of(whole: &WholeEvent) -> Option<u64> {
+    let event = whole.event();
+    let pair = |address: u64, unit: u64| {
+        let data = whole.memory(address)?.data;
+        let word = |at: usize| Some(u64::from_le_bytes(data.get(at..at + 8)?.try_into().ok()?));
+        word(0)?.checked_mul(1_000_000_000)?.checked_add(word(8)?.checked_mul(unit)?)
+    };
+    match u32::from(whole.code) {
+        raw::__NR_clock_gettime => {
+            let is_of_the_day =
+                [raw::CLOCK_REALTIME, raw::CLOCK_REALTIME_COARSE].contains(&(event.arg(0) as u32));
+            is_of_the_day.then(|| pair(event.arg(1), 1))?
+        }
+        raw::__NR_gettimeofday => pair(event.arg(0), 1000),
+        _ => (event.result() as u64).checked_mul(1_000_000_000),
+    }
 }
 
 /// A file that was not there when it was first asked for.

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use super::{StdinKind, TryError, TryInput, TryProgram, while_doing};
+use super::{StdinKind, TryError, TryInput, TryProgram, recorded_answers, while_doing};
 use crate::signals::SignalState;
 
 /// The files that a tried program has as its standard ones.
@@ -109,6 +109,7 @@ pub(super) fn start_traced(program: &TryProgram, streams: &Streams) -> Result<i3
         mask
     };
     let signals = SignalState::for_child(mask);
+    let filter = (!program.answers.is_empty()).then(recorded_answers::filter);
     let prepare = move || {
         signals.apply();
         let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -121,7 +122,7 @@ pub(super) fn start_traced(program: &TryProgram, streams: &Streams) -> Result<i3
                 return Err(io::Error::last_os_error());
             }
         }
-        Ok(())
+        filter.as_deref().map_or(Ok(()), recorded_answers::install)
     };
     // SAFETY: what runs between fork and execve makes system calls only.
     unsafe { command.pre_exec(prepare) };

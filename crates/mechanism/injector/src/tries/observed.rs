@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::io;
 
+use super::recorded_answers::Answering;
+
 /// A process that stands because a signal is about to reach it that may be its end.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopping {
@@ -25,6 +27,7 @@ const OPTIONS: i32 = libc::PTRACE_O_TRACEFORK
     | libc::PTRACE_O_TRACEVFORK
     | libc::PTRACE_O_TRACECLONE
     | libc::PTRACE_O_TRACEEXEC
+    | libc::PTRACE_O_TRACESECCOMP
     | libc::PTRACE_O_TRACESYSGOOD
     | libc::PTRACE_O_EXITKILL;
 
@@ -45,6 +48,14 @@ pub(super) fn registers(pid: i32) -> io::Result<libc::user_regs_struct> {
 
 pub(super) fn set_registers(pid: i32, registers: &libc::user_regs_struct) -> io::Result<()> {
     ptrace(libc::PTRACE_SETREGS, pid, 0, std::ptr::from_ref(registers) as u64)
+}
+
+/// Who was killed meanwhile needs nothing any more: its end is told next.
+fn unless_gone(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        result => result,
+    }
 }
 
 /// A call that a process is about to make.
@@ -76,6 +87,7 @@ pub(super) struct Tracer<'a> {
     /// Threads whose making has been told, and which have not stopped yet, with their makers' words.
     announced: HashMap<i32, u64>,
     watcher: &'a mut Watcher<'a>,
+    answering: Answering,
 }
 
 /// `struct ptrace_syscall_info`, of a stop before a call.
@@ -96,14 +108,25 @@ const INFO_ENTRY: u8 = 1;
 
 impl<'a> Tracer<'a> {
     /// Begins with a process that stands at its first instruction.
-    pub fn begin(pid: i32, at_calls: bool, watcher: &'a mut Watcher<'a>) -> io::Result<Tracer<'a>> {
+    pub fn begin(
+        pid: i32,
+        at_calls: bool,
+        watcher: &'a mut Watcher<'a>,
+        answering: Answering,
+    ) -> io::Result<Tracer<'a>> {
         let status = wait(pid)?.1;
         if !libc::WIFSTOPPED(status) {
             return Err(io::Error::other("it ended before its first instruction"));
         }
         ptrace(libc::PTRACE_SETOPTIONS, pid, 0, OPTIONS as u64)?;
-        let tracer =
-            Tracer { at_calls, known: HashMap::from([(pid, 0)]), announced: HashMap::new(), watcher };
+        answering.image(pid)?;
+        let tracer = Tracer {
+            at_calls,
+            known: HashMap::from([(pid, 0)]),
+            announced: HashMap::new(),
+            watcher,
+            answering,
+        };
         tracer.go_on(pid, 0)?;
         Ok(tracer)
     }
@@ -115,11 +138,7 @@ impl<'a> Tracer<'a> {
 
     pub fn go_on(&self, pid: i32, signal: i32) -> io::Result<()> {
         let request = if self.at_calls { libc::PTRACE_SYSCALL } else { libc::PTRACE_CONT };
-        match ptrace(request, pid, 0, signal as u64) {
-            // It was killed meanwhile, and its end is told next.
-            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
-            result => result,
-        }
+        unless_gone(ptrace(request, pid, 0, signal as u64))
     }
 
     /// Waits for the next thing that happens. Who is about to make a call stands then.
@@ -142,6 +161,14 @@ impl<'a> Tracer<'a> {
                     Some(known) => *known = place,
                     None => drop(self.announced.insert(child as i32, place)),
                 }
+                self.go_on(pid, 0)?;
+            }
+            libc::PTRACE_EVENT_SECCOMP => {
+                unless_gone(self.answering.call(pid))?;
+                self.go_on(pid, 0)?;
+            }
+            libc::PTRACE_EVENT_EXEC => {
+                unless_gone(self.answering.image(pid))?;
                 self.go_on(pid, 0)?;
             }
             0 if !self.known.contains_key(&pid) => {

@@ -91,6 +91,7 @@ fn server(stdin_kind: StdinKind) -> TryServer {
         directory: folder.clone(),
         stdin_kind,
         stdin: b"x".to_vec(),
+        answers: super::RecordedAnswers::default(),
     };
     let limits = TryLimits { time: Duration::from_millis(500) };
     let server = TryServer::start(&program, &TryInput::Stdin, Readiness::BeforeReading, &limits);

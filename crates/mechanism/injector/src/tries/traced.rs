@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use super::begin::{Streams, start_traced};
 use super::observed::{Entering, Seen, Tracer, Watcher, wait};
+use super::recorded_answers::{Answering, RecordedAnswers};
 use super::{Readiness, TryEnd, TryError, TryInput, TryLimits, TryProgram, while_doing};
 use crate::process::ExitReport;
 use reading::Reading;
@@ -67,7 +68,7 @@ pub fn run_whole(
     let root = start_traced(program, &streams)?;
     streams.fill_pipe(program, None);
     let deadline = Deadline::new(root, limits.time);
-    let status = follow_all(root, watcher);
+    let status = follow_all(root, watcher, Answering::new(program.answers.clone()));
     kill_all(root);
     reap();
     let expired = deadline.end();
@@ -77,9 +78,9 @@ pub fn run_whole(
     Ok((end, read(&streams.out)?, read(&streams.err)?))
 }
 
-fn follow_all(root: i32, watcher: &mut Watcher<'_>) -> io::Result<i32> {
+fn follow_all(root: i32, watcher: &mut Watcher<'_>, answering: Answering) -> io::Result<i32> {
     let mut watch = |stopping: &super::Stopping| watcher(stopping);
-    let mut tracer = Tracer::begin(root, false, &mut watch)?;
+    let mut tracer = Tracer::begin(root, false, &mut watch, answering)?;
     loop {
         match tracer.next()? {
             Seen::Ended { pid, status } if pid == root => return Ok(status),
@@ -144,7 +145,7 @@ pub(super) fn run_to_input(
 
 fn find(root: i32, reading: &Reading, watcher: &mut Watcher<'_>) -> io::Result<Result<(Entering, u64), i32>> {
     let mut watch = |stopping: &super::Stopping| watcher(stopping);
-    let mut tracer = Tracer::begin(root, true, &mut watch)?;
+    let mut tracer = Tracer::begin(root, true, &mut watch, Answering::new(RecordedAnswers::default()))?;
     loop {
         match tracer.next()? {
             Seen::Ended { pid, status } if pid == root => return Ok(Err(status)),
