@@ -9,7 +9,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use injector::SessionMemory;
-use lane_protocol::{Recipe, site_kind};
+use lane_protocol::Recipe;
+use sites::Loops;
 use trace_store::{FileHash, FileStore, hash_hex};
 
 use crate::keeper::Keeper;
@@ -66,9 +67,8 @@ impl Analyst {
         // Without recipes, sites go on trapping.
         if let Ok(mut found) = analysis {
             // Chaos switches between any two instructions of such a loop, and a jump would cover some.
-            if self.memory.switches_anywhere() {
-                found.recipes.retain(|recipe| recipe.kind != site_kind::IDLE_LOOP);
-            }
+            let switches_anywhere = self.memory.switches_anywhere();
+            found.keep_loops(if switches_anywhere { Loops::None } else { Loops::Waiting });
             waited_for.announce(&found.recipes, !found.unresolved_time_sites);
         }
     }

@@ -27,7 +27,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use injector::{Confinement, Features, Reach, SessionMemory, Setup, reap_any, start_replay};
-use lane_protocol::{Interception, Mode, site_kind};
+use lane_protocol::{Interception, Mode};
+use sites::Loops;
 use trace_store::{Cut, FileStore, LaneEnd, LaneInfo, TraceFile, TraceReader};
 
 pub use backtrace::Stacks;
@@ -262,8 +263,10 @@ pub fn offer_more_files(memory: &SessionMemory, trace: &TraceReader, before: &Tr
     offer(memory, trace, None, trace.files().iter().filter(|entry| !known.contains(&entry.id)));
 }
 
-/// The format of traces in which passes of loops that wait without `pause` count.
+/// The formats of traces in which passes of loops that wait without `pause` count: at first those of loops that count
+/// up to a number in memory, too.
 const IDLE_LOOPS_SINCE: u32 = 12;
+const COUNTING_LOOPS_UNTIL: u32 = 13;
 
 fn offer<'a>(
     memory: &SessionMemory,
@@ -288,21 +291,25 @@ fn offer<'a>(
             || std::fs::read(&path),
         );
         // Without recipes, sites go on trapping.
-        let (mut recipes, complete) =
-            analysis.map_or((Vec::new(), false), |found| (found.recipes, !found.unresolved_time_sites));
-        if !counts_idle_loops(trace) {
-            recipes.retain(|recipe| recipe.kind != site_kind::IDLE_LOOP);
-        }
-        memory.announce_recipes(entry.id, &recipes, complete);
+        let Ok(mut found) = analysis else {
+            memory.announce_recipes(entry.id, &[], false);
+            continue;
+        };
+        found.keep_loops(loops_that_count(trace));
+        memory.announce_recipes(entry.id, &found.recipes, !found.unresolved_time_sites);
     }
 }
 
-/// Whether passes of loops that wait without `pause` counted when the trace was recorded: not in earlier formats, and
-/// not with chaos or forced switches, which come between any two of their instructions.
-fn counts_idle_loops(trace: &TraceReader) -> bool {
+/// Which passes of loops that wait without `pause` counted when the trace was recorded: none with chaos or forced
+/// switches, which come between any two of their instructions.
+fn loops_that_count(trace: &TraceReader) -> Loops {
     let meta = trace.meta();
     let switches_anywhere = ["chaos", "forced-switches"].iter().any(|name| meta.options.contains_key(*name));
-    meta.format >= IDLE_LOOPS_SINCE && !switches_anywhere
+    match meta.format {
+        format if format < IDLE_LOOPS_SINCE || switches_anywhere => Loops::None,
+        format if format <= COUNTING_LOOPS_UNTIL => Loops::Counting,
+        _ => Loops::Waiting,
+    }
 }
 
 fn is_elf(path: &Path) -> bool {

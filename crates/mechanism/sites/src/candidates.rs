@@ -2,7 +2,7 @@
 
 use memchr::memmem;
 
-use crate::idle_loops;
+use crate::idle_loops::{self, End};
 use crate::image::Region;
 
 /// What the bytes look like.
@@ -20,13 +20,13 @@ pub(crate) enum Pattern {
     /// Nops of a byte each, as many as a jump and a `pause` take.
     Nops,
     /// The branch at the end of a loop that waits, though it does not say so.
-    IdleLoop,
+    IdleLoop(End),
 }
 
 impl Pattern {
     /// True for what a thread does that waits for another one in a loop.
     pub fn is_waiting(self) -> bool {
-        matches!(self, Pattern::Pause | Pattern::Nops | Pattern::IdleLoop)
+        matches!(self, Pattern::Pause | Pattern::Nops | Pattern::IdleLoop(_))
     }
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn find(code: &[Region<'_>]) -> Vec<Candidate> {
         found.extend(memmem::find_iter(region.bytes, PAUSE).map(|at| waits(at, Pattern::Pause)));
         found.extend(runs_of_nops(region.bytes).map(|at| waits(at, Pattern::Nops)));
         let branches = idle_loops::ends(region).into_iter();
-        found.extend(branches.map(|address| Candidate { address, pattern: Pattern::IdleLoop }));
+        found.extend(branches.map(|(address, end)| Candidate { address, pattern: Pattern::IdleLoop(end) }));
     }
     found.sort_by_key(|candidate| candidate.address);
     found

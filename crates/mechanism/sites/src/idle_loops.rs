@@ -17,15 +17,24 @@ const SLOTS_MAX: usize = 4;
 /// `jcc rel8` and `jmp rel8`.
 const BRANCH_BYTES: usize = 2;
 
-/// Where the branches are that close such loops.
-pub(crate) fn ends(region: &Region<'_>) -> Vec<u64> {
+/// Who ends a loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Whoever changes what it loads.
+    Others,
+    /// It itself: each of its branches depends on what it counts, as in a delay up to a number in memory.
+    Counting,
+}
+
+/// Where the branches are that close such loops, and who ends them.
+pub(crate) fn ends(region: &Region<'_>) -> Vec<(u64, End)> {
     let mut factory = InstructionInfoFactory::new();
     let branches = region.bytes.windows(BRANCH_BYTES).enumerate().filter(|(_, two)| is_back(two));
-    let places = branches.filter(|(at, two)| {
-        let head = (at + BRANCH_BYTES).checked_add_signed(two[1] as i8 as isize);
-        head.is_some_and(|head| is_idle(region, head, *at, &mut factory))
+    let places = branches.filter_map(|(at, two)| {
+        let head = (at + BRANCH_BYTES).checked_add_signed(two[1] as i8 as isize)?;
+        Some((region.address + at as u64, end_of(region, head, at, &mut factory)?))
     });
-    places.map(|(at, _)| region.address + at as u64).collect()
+    places.collect()
 }
 
 /// True of a short branch some bytes back.
@@ -33,8 +42,8 @@ fn is_back(two: &[u8]) -> bool {
     matches!(two[0], 0x70..=0x7f | 0xeb) && (0xa0..0xfc).contains(&two[1])
 }
 
-/// True if the code from `head` to the branch at `end` does nothing but wait.
-fn is_idle(region: &Region<'_>, head: usize, end: usize, factory: &mut InstructionInfoFactory) -> bool {
+/// Who ends the loop from `head` to the branch at `end`, if it does nothing but wait.
+fn end_of(region: &Region<'_>, head: usize, end: usize, factory: &mut InstructionInfoFactory) -> Option<End> {
     let address = region.address + head as u64;
     let limit = region.address + end as u64;
     let mut decoder = Decoder::with_ip(64, &region.bytes[head..end], address, DecoderOptions::NONE);
@@ -42,7 +51,7 @@ fn is_idle(region: &Region<'_>, head: usize, end: usize, factory: &mut Instructi
     let mut instruction = Instruction::default();
     for _ in 0..INSTRUCTIONS_MAX {
         if !decoder.can_decode() {
-            return decoder.ip() == limit && round.waits();
+            return if decoder.ip() == limit { round.end() } else { None };
         }
         decoder.decode_out(&mut instruction);
         let goes_on = match instruction.flow_control() {
@@ -50,17 +59,17 @@ fn is_idle(region: &Region<'_>, head: usize, end: usize, factory: &mut Instructi
             FlowControl::Next => round.add(&instruction, factory),
             FlowControl::ConditionalBranch => {
                 let target = instruction.near_branch64();
-                round.decides |= round.flags_are_loaded;
+                round.steps.push(Step { branches: true, ..Step::default() });
                 // Inside it goes forwards.
                 target > instruction.ip() || target >= address && target <= limit
             }
             _ => false,
         };
         if !goes_on {
-            return false;
+            return None;
         }
     }
-    !decoder.can_decode() && round.waits()
+    if decoder.can_decode() { None } else { round.end() }
 }
 
 /// What is known of one round of a loop, from its beginning on.
@@ -69,11 +78,6 @@ struct Round {
     /// Sets of registers: written; read before they were written in the round.
     written: u32,
     exposed: u32,
-    /// They depend on what was loaded.
-    loaded: u32,
-    flags_are_loaded: bool,
-    /// A branch depends on it.
-    decides: bool,
     /// Words of the stack, as base and displacement: that were written, that were read before that, and
     /// that count.
     stored: Vec<(Register, u64)>,
@@ -84,13 +88,19 @@ struct Round {
 }
 
 /// The registers that an instruction reads, and writes; of an address that it has.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Step {
     read: u32,
     written: u32,
     addressed: u32,
     /// It adds a constant.
     counts: bool,
+    /// It reads memory; which word of the stack it reads or changes.
+    loads: bool,
+    stack: Option<(Register, u64)>,
+    sets_flags: bool,
+    /// It is a branch by the flags.
+    branches: bool,
 }
 
 impl Round {
@@ -102,9 +112,10 @@ impl Round {
             return false;
         }
         let info = factory.info(instruction);
-        let mut takes_loaded = false;
+        let (mut loads, mut stack) = (false, None);
         for memory in info.used_memory() {
-            takes_loaded |= reads(memory.access());
+            loads |= reads(memory.access());
+            stack = stack.or_else(|| place_on_stack(memory));
             if !self.add_memory(instruction, memory) {
                 return false;
             }
@@ -118,7 +129,6 @@ impl Round {
             read |= if reads(used.access()) && !is_zero { bit } else { 0 };
             written |= if writes(used.access()) { bit } else { 0 };
         }
-        takes_loaded |= read & self.loaded != 0;
         self.exposed |= read & !self.written;
         self.written |= written;
         self.steps.push(Step {
@@ -126,17 +136,16 @@ impl Round {
             written,
             addressed: addresses(instruction),
             counts: counts(instruction),
+            loads,
+            stack,
+            sets_flags: instruction.rflags_modified() != 0,
+            branches: false,
         });
-        self.loaded = if takes_loaded { self.loaded | written } else { self.loaded & !written };
-        if instruction.rflags_modified() != 0 {
-            self.flags_are_loaded = takes_loaded;
-        }
         true
     }
 
     fn add_memory(&mut self, instruction: &Instruction, memory: &UsedMemory) -> bool {
-        let is_stack =
-            matches!(memory.base(), Register::RBP | Register::RSP) && memory.index() == Register::None;
+        let is_stack = place_on_stack(memory).is_some();
         let place = (memory.base(), memory.displacement());
         if !writes(memory.access()) {
             let ends_counting =
@@ -159,17 +168,36 @@ impl Round {
         attempts || keeps && self.stored.len() <= SLOTS_MAX
     }
 
-    /// The branch at the round's end leads back: true if the next one does the same.
-    fn waits(&self) -> bool {
+    /// The branch at the round's end leads back: who ends that, if the next one does the same.
+    fn end(&self) -> Option<End> {
         let carried = self.written & self.exposed;
-        let is_among = |places: &[(Register, u64)], at: &(Register, u64)| {
-            places.iter().any(|place| place.0 == at.0 && place.1.abs_diff(at.1) < 8)
-        };
         let is_carried = |at: &(Register, u64)| is_among(&self.stored, at) || is_among(&self.counted, at);
-        (self.decides || self.flags_are_loaded)
-            && !self.looked_at.iter().any(is_carried)
+        let waits = !self.looked_at.iter().any(is_carried)
             && !self.stored.iter().any(|at| is_among(&self.counted, at))
-            && !self.goes_on_elsewhere(carried)
+            && !self.goes_on_elsewhere(carried);
+        self.decides(carried).filter(|_| waits)
+    }
+
+    /// Who decides the branches that depend on a load, if any does.
+    fn decides(&self, carried: u32) -> Option<End> {
+        let close = Step { branches: true, ..Step::default() };
+        let (mut loaded, mut counted) = (0, carried);
+        let (mut flags_are_loaded, mut flags_are_counted) = (false, false);
+        let mut end = None;
+        for step in self.steps.iter().chain([&close]) {
+            if step.branches && flags_are_loaded {
+                end = if flags_are_counted { end.or(Some(End::Counting)) } else { Some(End::Others) };
+            }
+            let takes_loaded = step.loads || step.read & loaded != 0;
+            let counts = step.stack.is_some_and(|at| is_among(&self.counted, &at));
+            let takes_counted = counts || step.read & counted != 0;
+            loaded = if takes_loaded { loaded | step.written } else { loaded & !step.written };
+            counted = if takes_counted { counted | step.written } else { counted & !step.written };
+            if step.sets_flags {
+                (flags_are_loaded, flags_are_counted) = (takes_loaded, takes_counted);
+            }
+        }
+        end
     }
 
     /// True if what may differ from round to round, as counters do, is part of an address, or of what
@@ -183,6 +211,16 @@ impl Round {
             step.addressed & was != 0 || is_new && step.written & carried != 0 && !step.counts
         })
     }
+}
+
+/// Base and displacement of a word of the stack.
+fn place_on_stack(memory: &UsedMemory) -> Option<(Register, u64)> {
+    let is_stack = matches!(memory.base(), Register::RBP | Register::RSP) && memory.index() == Register::None;
+    is_stack.then(|| (memory.base(), memory.displacement()))
+}
+
+fn is_among(places: &[(Register, u64)], at: &(Register, u64)) -> bool {
+    places.iter().any(|place| place.0 == at.0 && place.1.abs_diff(at.1) < 8)
 }
 
 /// The general registers of an address.

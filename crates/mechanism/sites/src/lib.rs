@@ -57,6 +57,32 @@ pub struct Analysis {
     pub unresolved_time_sites: bool,
 }
 
+/// The loops without `pause` whose rounds count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loops {
+    /// None: what is recorded with chaos or forced switches, which come between any two of their instructions, and traces
+    /// of formats before 12.
+    None,
+    /// Those that another thread ends.
+    Waiting,
+    /// Those that end themselves by counting, too: traces of the formats 12 and 13.
+    Counting,
+}
+
+impl Analysis {
+    /// Without the loops whose rounds do not count.
+    pub fn keep_loops(&mut self, loops: Loops) {
+        self.recipes.retain_mut(|recipe| match recipe.kind {
+            site_kind::IDLE_LOOP => loops != Loops::None,
+            site_kind::COUNTING_LOOP => {
+                recipe.kind = site_kind::IDLE_LOOP;
+                loops == Loops::Counting
+            }
+            _ => true,
+        });
+    }
+}
+
 /// Finds the sites of an ELF file for x86-64; nothing in any other content, and
 /// nothing beyond a file offset of 4 GiB.
 pub fn analyse(file: &[u8]) -> Analysis {

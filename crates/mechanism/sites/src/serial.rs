@@ -4,13 +4,13 @@
 //! (4), then 48 bytes a recipe in the order of its fields.
 
 use lane_protocol::Recipe;
-use lane_protocol::site_kind::{IDLE_LOOP, SYSCALL};
+use lane_protocol::site_kind::{COUNTING_LOOP, SYSCALL};
 
 use crate::Analysis;
 
 /// Version of the bytes and of the rules behind them: a cache must not outlive
 /// either.
-pub const FORMAT_VERSION: u16 = 12;
+pub const FORMAT_VERSION: u16 = 13;
 
 const MAGIC: [u8; 6] = *b"rvsite";
 const HEADER_BYTES: usize = 16;
@@ -80,7 +80,7 @@ fn is_plausible(recipe: &Recipe) -> bool {
     let covered = before + after;
     let is_rewritten = covered > 0;
     let is_long_enough = before >= 5 || before + u16::from(recipe.site_bytes) + after >= 5;
-    (SYSCALL..=IDLE_LOOP).contains(&recipe.kind)
+    (SYSCALL..=COUNTING_LOOP).contains(&recipe.kind)
         && (2..=15).contains(&recipe.site_bytes)
         && usize::from(covered) <= CODE_BYTES
         && (!is_rewritten || is_long_enough)

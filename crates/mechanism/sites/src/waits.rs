@@ -6,6 +6,7 @@ use lane_protocol::{Recipe, site_kind};
 use crate::candidates::{Candidate, Pattern};
 use crate::chain::CodeMap;
 use crate::cover::{self, Cover, Site, decode};
+use crate::idle_loops::End;
 use crate::image::Image;
 use crate::targets::Watch;
 
@@ -45,11 +46,14 @@ pub(crate) fn find(map: &mut CodeMap<'_, '_>, candidates: &[Candidate]) -> Vec<W
             let is_pause = instruction.code() == Code::Pause;
             let len = match candidate.pattern {
                 Pattern::Nops => looks_at_memory(image, address, chain.end).then_some(NOPS_BYTES)?,
-                Pattern::IdleLoop => (address == candidate.address).then_some(instruction.len() as u64)?,
+                Pattern::IdleLoop(_) => (address == candidate.address).then_some(instruction.len() as u64)?,
                 _ => is_pause.then_some(instruction.len() as u64)?,
             };
-            let is_loop = candidate.pattern == Pattern::IdleLoop;
-            let kind = if is_loop { site_kind::IDLE_LOOP } else { site_kind::SPIN };
+            let kind = match candidate.pattern {
+                Pattern::IdleLoop(End::Others) => site_kind::IDLE_LOOP,
+                Pattern::IdleLoop(End::Counting) => site_kind::COUNTING_LOOP,
+                _ => site_kind::SPIN,
+            };
             let site = Site::new(image, address, len, kind, chain);
             let covers = cover::options(image, &site);
             Some(Wait { site, covers, may_trap: is_pause })

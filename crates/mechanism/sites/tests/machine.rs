@@ -141,7 +141,7 @@ fn check_site(sweep: &Sweep, content: &[u8], recipe: &Recipe) {
         site_kind::XSAVEC => assert!(bytes.windows(2).any(|pair| pair == [0x0f, 0xc7])),
         site_kind::RDRAND | site_kind::RDSEED | site_kind::RDPID => assert!(bytes.len() >= 3),
         site_kind::SPIN => assert!(matches!(bytes, [0xf3 | 0x90, 0x90])),
-        site_kind::IDLE_LOOP => assert!(matches!(bytes, [0x70..=0x7f | 0xeb, _])),
+        site_kind::IDLE_LOOP | site_kind::COUNTING_LOOP => assert!(matches!(bytes, [0x70..=0x7f | 0xeb, _])),
         other => panic!("unknown kind {other}"),
     }
 }

@@ -5,8 +5,8 @@ mod elf;
 use elf::{CODE_AT, Symbol, file};
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
-use lane_protocol::site_kind;
-use sites::{analyse, from_bytes, to_bytes};
+use lane_protocol::{Recipe, site_kind};
+use sites::{Analysis, Loops, analyse, from_bytes, to_bytes};
 
 /// Offset, length, and what is covered ahead and behind, of the sites in the code.
 fn sites_of(asm: &mut CodeAssembler) -> Vec<(u64, u8, u8, u8)> {
@@ -26,12 +26,28 @@ fn sites_of(asm: &mut CodeAssembler) -> Vec<(u64, u8, u8, u8)> {
 fn looping(
     body: impl Fn(&mut CodeAssembler, &mut CodeLabel) -> Result<(), IcedError>,
 ) -> Result<Vec<(u64, u8, u8, u8)>, IcedError> {
+    Ok(sites_of(&mut loop_of(body)?))
+}
+
+/// The kinds of the sites in a loop.
+fn kinds_of(
+    body: impl Fn(&mut CodeAssembler, &mut CodeLabel) -> Result<(), IcedError>,
+) -> Result<Vec<u8>, IcedError> {
+    let code = loop_of(body)?.assemble(CODE_AT)?;
+    let function = Symbol::Function { start: CODE_AT, end: CODE_AT + code.len() as u64 };
+    let analysis = analyse(&file(&code, &[0; 8], &[function]));
+    Ok(analysis.recipes.iter().map(|recipe| recipe.kind).collect())
+}
+
+fn loop_of(
+    body: impl Fn(&mut CodeAssembler, &mut CodeLabel) -> Result<(), IcedError>,
+) -> Result<CodeAssembler, IcedError> {
     let mut a = CodeAssembler::new(64)?;
     let mut again = a.create_label();
     a.endbr64()?;
     body(&mut a, &mut again)?;
     a.ret()?;
-    Ok(sites_of(&mut a))
+    Ok(a)
 }
 
 #[test]
@@ -114,6 +130,89 @@ fn a_call_in_the_loop_comes_first() -> Result<(), IcedError> {
     assert_eq!(kinds, [site_kind::SYSCALL]);
     assert_eq!(analysis.recipes[0].before, 5);
     Ok(())
+}
+
+#[test]
+fn a_loop_that_ends_by_counting_is_told_apart() -> Result<(), IcedError> {
+    type Body = fn(&mut CodeAssembler, &mut CodeLabel) -> Result<(), IcedError>;
+    // A delay up to a number in memory; the same on the stack, as without optimisation.
+    let delays: [Body; 3] = [
+        |a, again| {
+            a.set_label(again)?;
+            a.add(ecx, 1)?;
+            a.cmp(dword_ptr(rbx + 0x14), ecx)?;
+            a.ja(*again)
+        },
+        |a, again| {
+            a.set_label(again)?;
+            a.add(dword_ptr(rbp - 4), 1)?;
+            a.cmp(dword_ptr(rbp - 4), 999)?;
+            a.jle(*again)
+        },
+        |a, again| {
+            a.set_label(again)?;
+            a.mov(edx, dword_ptr(rdi))?;
+            a.movsxd(rdx, edx)?;
+            a.add(rax, 1)?;
+            a.cmp(rdx, rax)?;
+            a.jg(*again)
+        },
+    ];
+    // It counts its tries, and another thread ends it before.
+    let waits: [Body; 2] = [
+        |a, again| {
+            let mut out = a.create_label();
+            a.set_label(again)?;
+            a.cmp(dword_ptr(rbx), 0)?;
+            a.jne(out)?;
+            a.sub(ecx, 1)?;
+            a.jne(*again)?;
+            a.set_label(&mut out)?;
+            a.mov(eax, ecx)
+        },
+        |a, again| {
+            a.set_label(again)?;
+            a.sub(dword_ptr(rbp - 4), 1)?;
+            a.mov(eax, dword_ptr(rdi))?;
+            a.test(eax, eax)?;
+            a.je(*again)
+        },
+    ];
+    for (bodies, kind) in [(&delays[..], site_kind::COUNTING_LOOP), (&waits, site_kind::IDLE_LOOP)] {
+        for (index, body) in bodies.iter().enumerate() {
+            let found = kinds_of(body)?;
+            assert_eq!(found, [kind], "loop {index}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn rounds_count_as_the_format_says() {
+    let recipe = |kind, site_offset| Recipe {
+        site_offset,
+        kind,
+        site_bytes: 2,
+        before: 5,
+        after: 0,
+        fixup_before: 0xff,
+        fixup_before_end: 0xff,
+        fixup_after: 0xff,
+        fixup_after_end: 0xff,
+        code: [0; 36],
+    };
+    let kinds = [site_kind::SPIN, site_kind::IDLE_LOOP, site_kind::COUNTING_LOOP];
+    for (loops, left) in [
+        (Loops::None, &[(site_kind::SPIN, 0)][..]),
+        (Loops::Waiting, &[(site_kind::SPIN, 0), (site_kind::IDLE_LOOP, 1)]),
+        (Loops::Counting, &[(site_kind::SPIN, 0), (site_kind::IDLE_LOOP, 1), (site_kind::IDLE_LOOP, 2)]),
+    ] {
+        let recipes = (0..).zip(kinds).map(|(offset, kind)| recipe(kind, offset)).collect();
+        let mut analysis = Analysis { recipes, unresolved_time_sites: false };
+        analysis.keep_loops(loops);
+        let found: Vec<_> = analysis.recipes.iter().map(|recipe| (recipe.kind, recipe.site_offset)).collect();
+        assert_eq!(found, left);
+    }
 }
 
 #[test]

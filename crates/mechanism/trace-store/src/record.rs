@@ -11,7 +11,7 @@ use crate::FileHash;
 use crate::contents::{ChunkPlace, Entry, FileEntry, LaneEnd, TraceFile};
 
 /// Version of the format that is written, and the latest that is read.
-pub const FORMAT_VERSION: u32 = 13;
+pub const FORMAT_VERSION: u32 = 14;
 /// The earliest that is read: what came since has only been added.
 pub(crate) const OLDEST_VERSION: u32 = 7;
 

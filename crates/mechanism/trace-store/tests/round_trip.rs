@@ -194,3 +194,13 @@ fn writers_and_readers_can_be_sent() {
     send::<trace_store::LaneReader>();
     send::<trace_store::FileStore>();
 }
+
+#[test]
+fn the_document_is_of_this_format() {
+    let document = include_str!("../../../../docs/TRACE_FORMAT.md");
+    assert!(document.contains(&format!("Format version {FORMAT_VERSION}.")));
+    assert!(
+        document.contains(&format!("\n{FORMAT_VERSION} "))
+            || document.contains(&format!(", {FORMAT_VERSION} "))
+    );
+}

@@ -394,10 +394,13 @@ pub mod site_kind {
     pub const VSYSCALL: u8 = 12;
     /// The branch, of two bytes, at the end of a loop that does nothing but look at memory.
     pub const IDLE_LOOP: u8 = 13;
+    /// The same of a loop that ends itself, by counting up to a number in memory. Only replay of traces of the formats
+    /// 12 and 13 counts their rounds, as IDLE_LOOP.
+    pub const COUNTING_LOOP: u8 = 14;
 
     /// True of the places where a thread waits for another one.
     pub const fn is_spin(kind: u8) -> bool {
-        matches!(kind, SPIN | IDLE_LOOP)
+        matches!(kind, SPIN | IDLE_LOOP | COUNTING_LOOP)
     }
 }
 
