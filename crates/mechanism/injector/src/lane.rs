@@ -153,7 +153,7 @@ impl<'session> Lane<'session> {
         // SAFETY: see `Lane::new`; the field is an atomic.
         unsafe { (*self.header).report.kind.store(0, Ordering::Relaxed) };
         self.clear_agent();
-        self.state().store(lane_state::FREE, Ordering::Release);
+        self.state().store(lane_state::UNBORN, Ordering::Release);
     }
 
     /// Replay: no more will come.

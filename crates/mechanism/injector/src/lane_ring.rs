@@ -248,6 +248,6 @@ mod tests {
         assert_eq!(memory.lane(Segment::FIRST).ids(), (0, u32::MAX));
         memory.free_segment(Segment::FIRST);
         assert!(memory.segments_in_use().is_empty());
-        assert_eq!(memory.lane(Segment::FIRST).state().load(Ordering::Relaxed), lane_state::FREE);
+        assert_eq!(memory.lane(Segment::FIRST).state().load(Ordering::Relaxed), lane_state::UNBORN);
     }
 }

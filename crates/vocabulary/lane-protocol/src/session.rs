@@ -440,10 +440,8 @@ const _: () = assert!(size_of::<Recipe>() == 48);
 
 /// State of a lane.
 pub mod lane_state {
-    /// The segment is free.
-    pub const FREE: u32 = 0;
-    /// A parent took the segment for a child that is about to be.
-    pub const RESERVED: u32 = 1;
+    /// The segment is free, or a parent took it for a child that has not begun.
+    pub const UNBORN: u32 = 0;
     /// A process writes or reads the log.
     pub const LIVE: u32 = 2;
     /// The log is complete.

@@ -21,7 +21,7 @@ use crate::signals::{self, stopping};
 use crate::state::block::{process, session, thread};
 use crate::state::in_lab;
 use crate::state::live;
-use crate::state::recorded_processes::{each_of_all, each_recorded};
+use crate::state::recorded_processes::{each_of_all, each_recorded, is_one_unborn};
 use crate::state::signal_numbers::SIGKILL;
 use crate::state::signal_state::Info;
 
@@ -33,6 +33,9 @@ const POLLIN: u64 = 1;
 /// Looks at a process that was killed, at most, a millisecond each: one that ends slowly has long
 /// been told, and writes nothing more.
 const LOOKS_AT_END: u32 = 20;
+/// How often, and how long each time, a process is waited for that has been made just now.
+const LOOKS_AT_NEWBORN: u32 = 1000;
+const NEWBORN_NS: u64 = 100_000;
 /// How often others run in a lab until then.
 const ROUNDS_IN_LAB: u32 = 16;
 /// Most processes that are asked at once.
@@ -273,7 +276,15 @@ pub fn is_of_recording(tid: i32) -> bool {
     }
     let process = process_of_thread(tid);
     let mut is_recorded = process == session().supervisor_pid;
-    each_of_all(&mut |lane| is_recorded |= lane.outer_pid == process);
+    // A process that was made just now has not said yet who it is.
+    for _ in 0..LOOKS_AT_NEWBORN {
+        let is_one_unborn = is_one_unborn();
+        each_of_all(&mut |lane| is_recorded |= lane.outer_pid == process);
+        if is_recorded || !is_one_unborn {
+            break;
+        }
+        kernel::sleep_ns(NEWBORN_NS);
+    }
     is_recorded
 }
 

@@ -28,6 +28,22 @@ pub fn each_recorded(each: &mut dyn FnMut(u32, i32, i32)) {
 
 /// Calls `each` for every process that is recorded.
 pub fn each_of_all(each: &mut dyn FnMut(&Recorded)) {
+    each_lane(&mut |state, recorded| {
+        if state == lane_state::LIVE && recorded.outer_pid > 0 {
+            each(recorded);
+        }
+    });
+}
+
+/// True while a process has been made, or is about to be, that has not said yet who it is.
+pub fn is_one_unborn() -> bool {
+    let mut is_unborn = false;
+    each_lane(&mut |state, _| is_unborn |= state == lane_state::UNBORN);
+    is_unborn
+}
+
+/// Calls `each` with the state of every lane, and who it is of.
+fn each_lane(each: &mut dyn FnMut(u32, &Recorded)) {
     for (index, word) in session().segments.iter().enumerate().take(SEGMENTS / 64) {
         let mut bits = word.load(Ordering::Acquire);
         while bits != 0 {
@@ -47,10 +63,7 @@ pub fn each_of_all(each: &mut dyn FnMut(&Recorded)) {
                 waited_pid: number(offset_of!(LaneHeader, waited_pid)) as i32,
                 space: number(offset_of!(LaneHeader, pid_space)),
             };
-            let is_live = number(offset_of!(LaneHeader, state)) == lane_state::LIVE;
-            if is_live && recorded.outer_pid > 0 {
-                each(&recorded);
-            }
+            each(number(offset_of!(LaneHeader, state)), &recorded);
         }
     }
 }
