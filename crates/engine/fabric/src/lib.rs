@@ -17,6 +17,7 @@ mod packet;
 mod ping;
 mod random;
 mod segment;
+mod sharing;
 mod sockets;
 mod tcp;
 mod travel;
@@ -33,6 +34,7 @@ pub use packet::{Content, Packet};
 pub use ping::{Echo, Pings, checksum};
 pub use random::Random;
 pub use segment::Segment;
+pub use sharing::Sharing;
 pub use sockets::{Datagram, Kind, Socket, SocketId, Transport};
 pub use tcp::{End, Info, RECEIVE_BYTES_MAX, SEGMENT_BYTES_MAX, SEND_BYTES_MAX, State};
 

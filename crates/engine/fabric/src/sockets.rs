@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::hosts::{HostId, is_own};
 use crate::packet::{Content, Packet};
 use crate::ping::Pings;
+use crate::sharing::Sharing;
 use crate::tcp::{End, State, copied};
 use crate::travel::is_group;
 use crate::{Error, Fabric, canonical};
@@ -64,8 +65,7 @@ pub struct Socket {
     pub is_v6: bool,
     /// With `is_v6`: it takes nothing that comes by IPv4.
     pub v6_only: bool,
-    /// SO_REUSEADDR or SO_REUSEPORT.
-    pub shares_address: bool,
+    pub(crate) sharing: Sharing,
     /// TCP_NODELAY.
     pub(crate) no_delay: bool,
     /// SO_BROADCAST.
@@ -95,7 +95,7 @@ impl Socket {
             kind,
             is_v6,
             v6_only: false,
-            shares_address: false,
+            sharing: Sharing::default(),
             no_delay: false,
             broadcasts: false,
             groups: BTreeSet::new(),
@@ -144,13 +144,6 @@ impl Fabric {
 
     fn get(&mut self, id: SocketId) -> Result<&mut Socket, Error> {
         self.sockets.get_mut(&id).ok_or(Error::Invalid)
-    }
-
-    /// SO_REUSEADDR, SO_REUSEPORT.
-    pub fn share_address(&mut self, id: SocketId, shares: bool) {
-        if let Some(socket) = self.sockets.get_mut(&id) {
-            socket.shares_address = shares;
-        }
     }
 
     /// TCP_NODELAY: what waits because it is small does not any more.
@@ -217,7 +210,7 @@ impl Fabric {
         if socket.local.is_some() {
             return Err(Error::Invalid);
         }
-        let (host, shares) = (socket.host, socket.shares_address);
+        let host = socket.host;
         let for_datagrams = matches!(socket.kind, Kind::Datagram { .. });
         if !is_own(address.ip())
             && !is_group(address.ip())
@@ -229,17 +222,7 @@ impl Fabric {
             0 => self.free_port(host, for_datagrams),
             port => port,
         };
-        let clashes = |socket: &Socket| {
-            let Some(local) = socket.local else { return false };
-            let same_port = socket.host == host && local.port() == port;
-            let same_kind = matches!(socket.kind, Kind::Datagram { .. }) == for_datagrams;
-            let same_ip = local.ip() == address.ip()
-                || (local.ip().is_unspecified() || address.ip().is_unspecified())
-                    && local.ip().is_ipv4() == address.ip().is_ipv4();
-            let shared = shares && (socket.shares_address || socket.stream().is_some());
-            same_port && same_kind && same_ip && !shared
-        };
-        if self.sockets.values().any(clashes) {
+        if self.clashes(id, SocketAddr::new(address.ip(), port)) {
             return Err(Error::InUse);
         }
         let local = Some(SocketAddr::new(address.ip(), port));
@@ -257,6 +240,12 @@ impl Fabric {
         if socket.local.is_none() {
             let any: IpAddr = if socket.is_v6 { [0u16; 8].into() } else { [0u8; 4].into() };
             self.bind(id, SocketAddr::new(any, 0))?;
+        }
+        let socket = self.get(id)?;
+        if let (Kind::Unconnected, Some(local)) = (&socket.kind, socket.local)
+            && self.clashes(id, local)
+        {
+            return Err(Error::InUse);
         }
         let socket = self.get(id)?;
         match &mut socket.kind {

@@ -81,8 +81,11 @@ impl Engine {
         let Some(value) = process.memory.read(at, length) else { return Answer::error(libc::EFAULT) };
         let number = value.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
         match (level, name as i32) {
-            (SOL_SOCKET, libc::SO_REUSEADDR | libc::SO_REUSEPORT) => {
-                self.fabric.share_address(id, number.unwrap_or(0) != 0);
+            (SOL_SOCKET, libc::SO_REUSEADDR) => {
+                self.fabric.share_address(id, |sharing| sharing.address = number.unwrap_or(0) != 0);
+            }
+            (SOL_SOCKET, libc::SO_REUSEPORT) => {
+                self.fabric.share_address(id, |sharing| sharing.port = number.unwrap_or(0) != 0);
             }
             (IPPROTO_TCP, libc::TCP_NODELAY) => self.fabric.set_no_delay(id, number.unwrap_or(0) != 0),
             (SOL_SOCKET, libc::SO_BROADCAST) => self.fabric.set_broadcasts(id, number.unwrap_or(0) != 0),

@@ -20,6 +20,8 @@ const SECONDS_TO_LIVE: u32 = 60;
 /// Opens a host's resolver.
 pub fn open(fabric: &mut Fabric, host: HostId) -> SocketId {
     let id = fabric.open(host, Transport::Datagram, false);
+    // A name server of the node's own may have all its addresses.
+    fabric.share_address(id, |sharing| sharing.yields = true);
     // The host has just got power: nobody has the address.
     let bound = fabric.bind(id, ADDRESS);
     debug_assert!(bound.is_ok());
