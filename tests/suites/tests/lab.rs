@@ -401,7 +401,8 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     for daemon in daemons::DAEMONS {
         let serves =
             trial(&format!("daemon::{}", daemon.name), tool, move |tool| daemons::serves(tool, daemon));
-        trials.push(unless_missing(serves, missing(daemon.needs)));
+        let root = (daemon.as_root && !suites::tests_run_as_root()).then(|| "without root".to_owned());
+        trials.push(unless_missing(serves, missing(daemon.needs).or(root)));
     }
     trials.push(trial("bad_descriptions", tool, bad_descriptions));
     trials.push(trial("ended_by_signals", tool, ended_by_signals));
