@@ -22,16 +22,12 @@ const OTHER_BY_DESIGN: &[(&str, &str)] = &[
         "interrupted_clocks",
         "it computes until alarms come in a loop that reads the time, which stands meanwhile",
     ),
-    ("itimer", "it waits for its processor time"),
-    ("itimer_threads", "it waits for its processor time"),
     ("packet_rings", "there are no packet sockets"),
     ("partial_effects", "it maps a file of /proc, which the kernel refuses; a lab's is a copy"),
     ("shared_processors", "all of a lab runs on one processor, whatever is set"),
     ("sigsuspend_several", "it reads in /proc which call the kernel has a thread in"),
     ("socket_options", "it reads back a filter of packets"),
     ("sockets_inet", "there is no urgent data"),
-    ("sparse_memory", "it waits for its processor time"),
-    ("spin_signal", "it waits for its processor time"),
     ("stat", "the time of the last read is that of the last change"),
     ("stop_the_world", "it traces its own threads (ptrace)"),
     ("traces_child", "it traces another process (ptrace)"),
@@ -41,18 +37,10 @@ const OTHER_BY_DESIGN: &[(&str, &str)] = &[
 
 /// Guests that should be the same, and are not yet, and what they show.
 const NOT_YET: &[(&str, &str)] = &[
-    ("failed_calls_write", "a timer of a process that there is not is refused before its number is written"),
-    ("killed_as_they_write", "it does not end in time: those who write let others go on too seldom"),
-    ("killed_makers", "it does not end: processes that make one another let no time pass"),
+    ("spin_signal", "who asks for the processor time of another process is told its own"),
     ("lock_with_calls", "who has a lock whenever the time is read keeps others from it"),
-    ("memory_lists", "/proc/self/maps by a descriptor of /proc/self is the machine's"),
     ("no_signal_queue", "without room for signals nobody is preempted (RLIMIT_SIGPENDING)"),
     ("pid_namespaces", "a process of a namespace of its own is not followed when it stops"),
-    ("signal_thread", "one that computes while signals come is not always preempted"),
-    ("stops_itself", "one that stops itself beside others in its memory is not continued"),
-    ("timers", "a timer whose signal is blocked does not count how often it was missed"),
-    ("vdso_image", "where the kernel's shared object is said in /proc is the machine's"),
-    ("vdso_in_files", "where the kernel's shared object is said in /proc is the machine's"),
 ];
 
 /// The way to build it that is tried: the first of these that it has.

@@ -11,7 +11,7 @@ use crate::LabError;
 use crate::engine::{Engine, sleep_on_doorbell};
 use crate::memory::Memory;
 use crate::places::Place;
-use crate::processes::{self, Process, Slot};
+use crate::processes::{self, Process, ProcessorTime, Slot};
 use crate::questions::{Answer, Outcome};
 use crate::stopped::{UNSURE_MAX, is_stopped, patience};
 
@@ -70,6 +70,7 @@ impl Engine {
             space,
             waited_by: None,
             alarm: None,
+            processor: ProcessorTime::default(),
             began_ns: self.now_ns,
             sizes: crate::sizes::Known::default(),
             is_labs_own: false,
@@ -94,6 +95,7 @@ impl Engine {
         if was_made {
             self.await_slot(slot, lab_state::RESERVED)?;
             self.adopt(maker, slot, flags)?;
+            self.count_birth();
             self.make_ready(slot, Answer::result(0));
         } else {
             self.processes.slots.remove(&slot);

@@ -83,6 +83,8 @@ pub struct Engine {
     pub spinning: BTreeMap<u32, (u64, u32)>,
     /// The same of nodes whose threads make many calls, and none that waits.
     pub busy: BTreeMap<Option<usize>, (u64, u32)>,
+    /// How often threads went on, and at what time that was.
+    pub turns: (u64, u32),
     /// Nodes in which something changed since the thread that runs was granted.
     pub stirred: BTreeSet<Option<usize>>,
     /// Nodes in which a process ended, stopped or went on.
@@ -143,6 +145,7 @@ impl Engine {
             next_wait: 0,
             spinning: BTreeMap::new(),
             busy: BTreeMap::new(),
+            turns: (0, 0),
             stirred: BTreeSet::new(),
             stirred_families: BTreeSet::new(),
             stirred_sockets: BTreeSet::new(),
@@ -250,7 +253,7 @@ impl Engine {
         }
         let kind = shared.question.load(Ordering::Relaxed);
         if kind != lab_question::FILE {
-            self.pass_cpu_time()?;
+            self.pass_cpu_time(slot)?;
         }
         let mut words = [0; LAB_WORDS];
         for (word, shared) in words.iter_mut().zip(&shared.words) {
@@ -284,6 +287,7 @@ impl Engine {
             Outcome::Run(next) => {
                 self.current = Some(next);
                 self.tell_reads();
+                self.tell_processor_time(next);
             }
             Outcome::Runs => {}
             Outcome::Said => {
@@ -303,6 +307,7 @@ impl Engine {
     /// The thread goes on.
     fn grant(&mut self, slot: u32, answer: Answer) {
         self.tell_reads();
+        self.tell_processor_time(slot);
         self.hand_over(slot, answer);
         self.note_granted(slot);
     }
@@ -365,6 +370,7 @@ impl Engine {
         }
         if let Some((slot, answer)) = self.next_ready() {
             self.grant(slot, answer);
+            self.count_turn();
             return Ok(());
         }
         self.give_orders()?;

@@ -38,6 +38,7 @@ mod proc_files;
 mod proc_maps;
 mod processes;
 mod processor;
+mod processor_time;
 mod quantities;
 mod questions;
 mod real_time;

@@ -99,7 +99,15 @@ impl Engine {
         let path = bytes.unwrap_or_default();
         let path = path.split(|&byte| byte == 0).next().unwrap_or_default();
         let (Ok(path), Some(node)) = (std::str::from_utf8(path), process.node) else { return kernels };
-        let path = path.to_owned();
+        let path = match path.starts_with('/') {
+            true => path.to_owned(),
+            false => {
+                let Some(pid) = self.processes.pid_of(call.slot) else { return kernels };
+                let dir = std::fs::read_link(format!("/proc/{pid}/fd/{}", call.args[0] as i32));
+                let Ok(dir) = dir else { return kernels };
+                format!("{}/{path}", dir.display())
+            }
+        };
         let file = process.handle.descriptor(call.made[0]);
         let text = match table(&path) {
             Some((name, is_v6)) => Some(self.table_of(node, name, is_v6)),

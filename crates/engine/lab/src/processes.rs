@@ -11,6 +11,21 @@ use crate::memory::Memory;
 /// How long one that was killed is waited for: somebody else may not be killed by the one who tried.
 const END_MAX: Duration = Duration::from_secs(5);
 
+/// What a process has had of processor time, and its timers (setitimer(2)).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProcessorTime {
+    pub ran_ns: u64,
+    /// ITIMER_VIRTUAL and ITIMER_PROF: when, by `ran_ns`, and how often again.
+    pub alarms: [Option<(u64, u64)>; 2],
+}
+
+impl ProcessorTime {
+    /// Which of the alarms `setitimer` means by a number.
+    pub fn alarm_mut(&mut self, which: u64) -> Option<&mut Option<(u64, u64)>> {
+        self.alarms.get_mut(usize::try_from(which.checked_sub(1)?).ok()?)
+    }
+}
+
 /// A process of the lab.
 #[derive(Debug)]
 pub struct Process {
@@ -26,6 +41,7 @@ pub struct Process {
     pub waited_by: Option<u32>,
     /// ITIMER_REAL: when, and how often again.
     pub alarm: Option<(u64, u64)>,
+    pub processor: ProcessorTime,
     /// When it was made, by the lab's clock.
     pub began_ns: u64,
     /// How much memory it has, when that was asked last.

@@ -59,7 +59,7 @@ impl Engine {
     }
 
     /// By the clocks that computing moves.
-    pub fn pass_cpu_time(&mut self) -> Result<(), LabError> {
+    pub fn pass_cpu_time(&mut self, slot: u32) -> Result<(), LabError> {
         if !self.spec.keeps_clock() {
             return Ok(());
         }
@@ -72,6 +72,7 @@ impl Engine {
             false => now_ns + granted_at.elapsed().as_nanos() as u64,
         })?;
         self.pass_time_to(to_ns);
+        self.charge(slot, now_ns);
         Ok(())
     }
 

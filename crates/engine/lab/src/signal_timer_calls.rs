@@ -27,8 +27,8 @@ impl Engine {
         };
         match call.number {
             libc::SYS_timer_settime => self.set_signal_timer(call, key, timer),
-            libc::SYS_timer_gettime => self.put_or_fault(call, call.args[1], &self.left_of(&timer)),
-            libc::SYS_timer_getoverrun => Answer::result(i64::from(timer.overrun)),
+            libc::SYS_timer_gettime => self.put_or_fault(call, call.args[1], &self.left_of(key.0, &timer)),
+            libc::SYS_timer_getoverrun => Answer::result(i64::from(self.overrun_of(key, timer))),
             _ => {
                 self.timers.signals.timers.remove(&key);
                 Answer::result(0)
@@ -42,9 +42,14 @@ impl Engine {
         const SIGEV_THREAD_ID: i32 = 4;
         let [clock, event, into, ..] = call.args;
         let clock = clock as i32;
+        const OF_A_DEVICE: i32 = 3;
         if clock > libc::CLOCK_TAI {
             return Answer::error(libc::EINVAL);
         }
+        if clock < 0 && clock & 7 == OF_A_DEVICE {
+            return Answer::error(libc::EOPNOTSUPP);
+        }
+        let is_there = self.is_clock_there(call, pid, clock);
         let own = &mut self.timers.signals;
         let number = *own.next_numbers.get(&pid).unwrap_or(&0);
         if own.timers.keys().filter(|(of, _)| *of == pid).count() >= TIMERS_MAX {
@@ -71,21 +76,54 @@ impl Engine {
         if !memory.write(into, &number.to_le_bytes()) {
             return Answer::error(libc::EFAULT);
         }
+        if !is_there {
+            // As the kernel has it: behind the number.
+            self.timers.signals.next_numbers.insert(pid, number.wrapping_add(1) & i32::MAX);
+            return Answer::error(libc::EINVAL);
+        }
         let timer = SignalTimer {
             signal: if how == SIGEV_NONE { 0 } else { signal },
             thread,
             value,
             of_the_wall: matches!(clock, libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_ALARM | libc::CLOCK_TAI),
-            stands: clock < 0
+            of_processor: clock < 0
                 || matches!(clock, libc::CLOCK_PROCESS_CPUTIME_ID | libc::CLOCK_THREAD_CPUTIME_ID),
             next_ns: None,
             interval_ns: 0,
             overrun: 0,
             missed: 0,
+            is_sent: false,
         };
         self.timers.signals.timers.insert((pid, number), timer);
         self.timers.signals.next_numbers.insert(pid, number.wrapping_add(1) & i32::MAX);
         Answer::result(0)
+    }
+
+    /// Whether a clock is none of a process or thread that there is not (clock_getcpuclockid(3), pthread_getcpuclockid(3)).
+    fn is_clock_there(&self, call: &Call, pid: i32, clock: i32) -> bool {
+        const OF_THREAD: i32 = 4;
+        const KINDS: i32 = 3;
+        if clock < 0 && clock & KINDS == KINDS {
+            return false;
+        }
+        let whose = !(clock >> 3);
+        if clock >= 0 || whose == 0 {
+            return true;
+        }
+        if clock & OF_THREAD != 0 {
+            return thread_of(pid, whose).is_some();
+        }
+        let node = self.processes.node_of(call.slot);
+        self.processes.processes.values().any(|one| one.node == node && one.inner_pid == whose)
+    }
+
+    /// How often the timer ended while the signal that came last waited to come.
+    fn overrun_of(&mut self, key: (i32, i32), mut timer: SignalTimer) -> i32 {
+        if timer.is_sent && !is_pending(key.0, timer.thread, timer.signal) {
+            (timer.overrun, timer.missed, timer.is_sent) = (timer.missed, 0, false);
+            self.timers.signals.timers.insert(key, timer);
+        }
+        timer.overrun
     }
 
     fn set_signal_timer(&mut self, call: &Call, key: (i32, i32), mut timer: SignalTimer) -> Answer {
@@ -95,27 +133,38 @@ impl Engine {
         if b >= BILLION || d >= BILLION || (a as i64) < 0 || (c as i64) < 0 {
             return Answer::error(libc::EINVAL);
         }
-        if old != 0 && !memory.write(old, &self.left_of(&timer)) {
+        if old != 0 && !memory.write(old, &self.left_of(key.0, &timer)) {
             return Answer::error(libc::EFAULT);
         }
         let lab = self.memory.lab();
-        let began = if timer.of_the_wall { &lab.realtime_ns } else { &lab.monotonic_ns };
-        let began_ns = began.load(Ordering::Relaxed);
+        let began_ns = match (timer.of_processor, timer.of_the_wall) {
+            (true, _) => 0,
+            (false, true) => lab.realtime_ns.load(Ordering::Relaxed),
+            (false, false) => lab.monotonic_ns.load(Ordering::Relaxed),
+        };
         timer.interval_ns = span([a, b]);
+        let now_ns = self.time_of(key.0, &timer);
         timer.next_ns = match span([c, d]) {
             0 => None,
-            _ if timer.stands => None,
             at if flags & libc::TIMER_ABSTIME as u64 != 0 => Some(at.saturating_sub(began_ns)),
-            after => Some(self.now_ns.saturating_add(after)),
+            after => Some(now_ns.saturating_add(after)),
         };
-        (timer.overrun, timer.missed) = (0, 0);
+        (timer.overrun, timer.missed, timer.is_sent) = (0, 0, false);
         self.timers.signals.timers.insert(key, timer);
         Answer::result(0)
     }
 
+    /// What the timer of a process counts.
+    fn time_of(&self, pid: i32, timer: &SignalTimer) -> u64 {
+        match timer.of_processor {
+            true => self.processes.processes.get(&pid).map_or(0, |process| process.processor.ran_ns),
+            false => self.now_ns,
+        }
+    }
+
     /// `struct itimerspec`: how often, and how long until the next time.
-    fn left_of(&self, timer: &SignalTimer) -> Vec<u8> {
-        let left = timer.next_ns.map_or(0, |at_ns| at_ns.saturating_sub(self.now_ns).max(1));
+    fn left_of(&self, pid: i32, timer: &SignalTimer) -> Vec<u8> {
+        let left = timer.next_ns.map_or(0, |at_ns| at_ns.saturating_sub(self.time_of(pid, timer)).max(1));
         let interval = timer.interval_ns;
         bytes_of(&[interval / BILLION, interval % BILLION, left / BILLION, left % BILLION])
     }
@@ -125,18 +174,23 @@ impl Engine {
         let now_ns = self.now_ns;
         let mut told = Vec::new();
         for (&(pid, number), timer) in &mut self.timers.signals.timers {
+            let ran_ns = self.processes.processes.get(&pid).map_or(0, |process| process.processor.ran_ns);
+            let now_ns = if timer.of_processor { ran_ns } else { now_ns };
             let Some(at_ns) = timer.next_ns.filter(|&at_ns| at_ns <= now_ns) else { continue };
             let more = (now_ns - at_ns).checked_div(timer.interval_ns);
             timer.next_ns = more.map(|more| at_ns + (more + 1) * timer.interval_ns);
-            timer.missed = timer.missed.saturating_add(more.unwrap_or(0).min(i32::MAX as u64) as i32);
+            let more = more.unwrap_or(0).min(i32::MAX as u64) as i32;
             if timer.signal == 0 {
                 continue;
             }
             if is_pending(pid, timer.thread, timer.signal) {
-                timer.missed = timer.missed.saturating_add(1);
+                timer.missed = timer.missed.saturating_add(more).saturating_add(1);
                 continue;
             }
-            timer.overrun = std::mem::take(&mut timer.missed);
+            if timer.is_sent {
+                timer.overrun = timer.missed;
+            }
+            (timer.is_sent, timer.missed) = (true, more);
             queue_signal(pid, timer.thread, timer.signal, &timer.info(number));
             told.push(pid);
         }

@@ -1,6 +1,4 @@
 //! Timers that send signals (timer_create(2)).
-//!
-//! Deliberately absent: processor time passes for no process of a lab, so timers that count it never end.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +14,14 @@ pub struct SignalTimer {
     pub value: u64,
     /// By what it counts: CLOCK_REALTIME or CLOCK_MONOTONIC.
     pub of_the_wall: bool,
-    /// It counts processor time.
-    pub stands: bool,
+    /// It counts its process's processor time.
+    pub of_processor: bool,
     pub next_ns: Option<u64>,
     pub interval_ns: u64,
-    /// How often it ended between the signal that came last and the one before; and since then.
+    /// How often it ended while the signal that came last waited; and since the one that was sent last, which may wait.
     pub overrun: i32,
     pub missed: i32,
+    pub is_sent: bool,
 }
 
 /// All of them: by process, and number.
@@ -34,7 +33,13 @@ pub struct SignalTimers {
 
 impl SignalTimers {
     pub fn next_ns(&self) -> Option<u64> {
-        self.timers.values().filter_map(|timer| timer.next_ns).min()
+        self.timers.values().filter(|timer| !timer.of_processor).filter_map(|timer| timer.next_ns).min()
+    }
+
+    /// When those of a process end that count its processor time.
+    pub fn of_processor(&self, pid: i32) -> impl Iterator<Item = u64> {
+        let of_it = self.timers.range((pid, i32::MIN)..=(pid, i32::MAX));
+        of_it.filter(|(_, timer)| timer.of_processor).filter_map(|(_, timer)| timer.next_ns)
     }
 
     /// The process has ended, or has another image.
@@ -56,7 +61,7 @@ impl SignalTimer {
     pub fn info(&self, number: i32) -> [u8; SIGINFO_BYTES] {
         const SI_TIMER: i32 = -2;
         let mut info = [0; SIGINFO_BYTES];
-        for (at, word) in [(0, self.signal), (8, SI_TIMER), (16, number), (20, self.overrun)] {
+        for (at, word) in [(0, self.signal), (8, SI_TIMER), (16, number), (20, self.missed)] {
             info[at..at + 4].copy_from_slice(&word.to_le_bytes());
         }
         info[24..32].copy_from_slice(&self.value.to_le_bytes());

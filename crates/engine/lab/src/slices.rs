@@ -78,7 +78,8 @@ impl Engine {
         }
         let pids = node.map(|node| self.processes.of_node(node)).unwrap_or_default();
         let has_alarm = |pid: &i32| self.processes.processes.get(pid).is_some_and(|one| one.alarm.is_some());
-        if self.timers.are_any(&pids) || pids.iter().any(has_alarm) {
+        if self.left_of_processor(slot).is_some() || self.timers.are_any(&pids) || pids.iter().any(has_alarm)
+        {
             return true;
         }
         let waits = self.waiting.values().filter(|(waiting, _)| self.processes.node_of(*waiting) == node);
@@ -104,10 +105,13 @@ impl Engine {
             self.log.record(Record::Preempted { at_ns, node, thread: tid, place });
         }
         let is_stuck = self.spins_again(slot) > TURNS_WITHOUT_TIME;
+        let from_ns = self.now_ns;
+        let by_processor_ns = self.left_of_processor(slot).map(|left_ns| from_ns.saturating_add(left_ns));
         if (is_alone || is_stuck)
-            && let Some(at_ns) = self.next_time()
+            && let Some(at_ns) = self.next_time().into_iter().chain(by_processor_ns).min()
         {
             self.sleep_until(at_ns)?;
+            self.charge(slot, from_ns);
         }
         Ok(self.go_behind(slot, Answer::result(0)))
     }

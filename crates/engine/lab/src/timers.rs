@@ -91,12 +91,20 @@ impl Engine {
             libc::SYS_setitimer | libc::SYS_getitimer | libc::SYS_alarm => self.alarm(call),
             libc::SYS_times => {
                 let ticks = self.now_since_boot_ns() / (BILLION / TICKS_PER_SECOND);
-                match call.args[0] == 0 || self.put(call, call.args[0], &[0; 32]) {
+                let used = self.ran_ns(call) / (BILLION / TICKS_PER_SECOND);
+                match call.args[0] == 0 || self.put(call, call.args[0], &bytes_of(&[used, 0, 0, 0])) {
                     true => Answer::result(ticks as i64),
                     false => Answer::error(libc::EFAULT),
                 }
             }
-            libc::SYS_getrusage => self.put_or_fault(call, call.args[1], &[0; 144]),
+            libc::SYS_getrusage => {
+                // struct rusage: what the program's code took; nothing else is counted, nor what children took.
+                let is_own = call.args[0] as i32 != libc::RUSAGE_CHILDREN;
+                let ran_us = if is_own { self.ran_ns(call) / 1000 } else { 0 };
+                let mut usage = [0; 18];
+                (usage[0], usage[1]) = (ran_us / 1_000_000, ran_us % 1_000_000);
+                self.put_or_fault(call, call.args[1], &bytes_of(&usage))
+            }
             libc::SYS_sysinfo => {
                 // struct sysinfo: uptime, loads, memory.
                 let mut words = [0u64; 14];
@@ -115,6 +123,11 @@ impl Engine {
             libc::SYS_adjtimex | libc::SYS_clock_adjtime => Answer::error(libc::EPERM),
             _ => Answer::error(libc::EINVAL),
         }
+    }
+
+    /// Processor time of who calls.
+    fn ran_ns(&self, call: &Call) -> u64 {
+        self.processes.of_slot(call.slot).map_or(0, |process| process.processor.ran_ns)
     }
 
     fn now_since_boot_ns(&self) -> u64 {
@@ -212,6 +225,7 @@ impl Engine {
 
     fn alarm(&mut self, call: &Call) -> Answer {
         const ITIMER_REAL: u64 = 0;
+        const ITIMER_PROF: u64 = 2;
         let now_ns = self.now_ns;
         let [which, new, old, ..] = call.args;
         let is_alarm = call.number == libc::SYS_alarm;
@@ -220,14 +234,22 @@ impl Engine {
             _ => Some([0, 0, if is_alarm { which } else { 0 }, 0]),
         };
         let Some([a, b, c, d]) = words else { return Answer::error(libc::EFAULT) };
-        let counts_time = is_alarm || which == ITIMER_REAL;
+        let which = if is_alarm { ITIMER_REAL } else { which };
+        if which > ITIMER_PROF {
+            return Answer::error(libc::EINVAL);
+        }
         let Some(process) = self.processes.of_slot_mut(call.slot) else { return Answer::error(libc::ESRCH) };
-        let (next_ns, interval_ns) = process.alarm.filter(|_| counts_time).unwrap_or((now_ns, 0));
+        let ran_ns = process.processor.ran_ns;
+        let (alarm, now_ns) = match process.processor.alarm_mut(which) {
+            Some(alarm) => (alarm, ran_ns),
+            None => (&mut process.alarm, now_ns),
+        };
+        let (next_ns, interval_ns) = alarm.unwrap_or((now_ns, 0));
         let left_us = (next_ns.saturating_sub(now_ns)).div_ceil(1000);
-        if counts_time && call.number != libc::SYS_getitimer {
+        if call.number != libc::SYS_getitimer {
             // Microseconds.
             let [interval, value] = [[a, b], [c, d]].map(|[s, us]| s * BILLION + us * 1000);
-            process.alarm = (value != 0).then_some((now_ns + value, interval));
+            *alarm = (value != 0).then_some((now_ns + value, interval));
         }
         self.find_next_alarm();
         if is_alarm {

@@ -5,6 +5,7 @@ use lane_protocol::{LAB_ACTING, LAB_WORDS, lab_answer};
 
 use crate::engine::Engine;
 use crate::questions::{Answer, Outcome, Wait};
+use crate::spec::Cpu;
 
 /// By how much time goes on where a thread only reads it.
 const SPIN_NS: u64 = 10_000;
@@ -17,6 +18,13 @@ const SPINS_WITH_CALLS: u32 = 4;
 
 /// How often threads of a node have made many calls without waiting before time goes on.
 const ROUNDS_OF_CALLS: u32 = 4;
+
+/// How often threads go on at one time, and by how much time goes on then: processes that make and await one another
+/// without end would otherwise do so at one time, whoever else waits for a later one.
+const TURNS_AT_ONE_TIME: u32 = 4096;
+/// To make a thread or process counts as so many: it takes a kernel that much longer.
+const TURNS_OF_BIRTH: u32 = 256;
+const TURNS_NS: u64 = 1_000_000;
 
 /// Counts what happens at one time: when it did last, and how often then.
 fn count_at((at_ns, times): &mut (u64, u32), now_ns: u64) -> u32 {
@@ -133,11 +141,35 @@ impl Engine {
         self.go_behind(slot, Answer::kind(lab_answer::TIMEOUT))
     }
 
+    /// A thread or process was made.
+    pub fn count_birth(&mut self) {
+        count_at(&mut self.turns, self.now_ns);
+        self.turns.1 += TURNS_OF_BIRTH;
+    }
+
+    /// A thread goes on. Where many have at this time, time goes on, if somebody waits for that.
+    pub fn count_turn(&mut self) {
+        if count_at(&mut self.turns, self.now_ns) < TURNS_AT_ONE_TIME || self.spec.cpu != Cpu::None {
+            return;
+        }
+        self.turns.1 = 0;
+        if let Some(next_ns) = self.next_time() {
+            self.pass_time_to(next_ns.min(self.now_ns + TURNS_NS));
+        }
+    }
+
     /// The thread goes on when those have that can.
     pub fn go_behind(&mut self, slot: u32, answer: Answer) -> Outcome {
         self.current = None;
         self.ready.push_back((slot, answer));
         Outcome::Said
+    }
+
+    /// Time passes for a thread that computes.
+    fn compute(&mut self, slot: u32, for_ns: u64) {
+        let from_ns = self.now_ns;
+        self.pass_time_to(from_ns + for_ns);
+        self.charge(slot, from_ns);
     }
 
     /// A thread makes many calls, and none that waits: others go on, and time where it has done so for long and nobody
@@ -149,7 +181,7 @@ impl Engine {
         let node = self.processes.node_of(slot);
         let rounds = count_at(self.busy.entry(node).or_default(), self.now_ns);
         if rounds > ROUNDS_OF_CALLS && is_alone || rounds > 4 * ROUNDS_OF_CALLS {
-            self.pass_time_to(self.now_ns + SPIN_NS * LAB_ACTING);
+            self.compute(slot, SPIN_NS * LAB_ACTING);
         }
         self.go_behind(slot, Answer::result(0))
     }
@@ -162,7 +194,7 @@ impl Engine {
             self.touch_own(slot);
         }
         if (goes_on || is_alone || is_stuck) && !no_more_reads {
-            self.pass_time_to(self.now_ns + if has_acted { SPIN_NS * LAB_ACTING } else { SPIN_NS });
+            self.compute(slot, if has_acted { SPIN_NS * LAB_ACTING } else { SPIN_NS });
         }
         if goes_on {
             return Outcome::Answer(Answer::result(0));

@@ -78,8 +78,9 @@ fn say(question: u32, words: &[u64], state: u32) {
         (thread().lab_reads, thread().lab_calls) = (0, 0);
         slot.acted.store(0, Ordering::Relaxed);
     }
-    for (to, &word) in slot.words.iter().zip(words) {
-        to.store(word, Ordering::Relaxed);
+    // Those that a question does not have are not those of the one before.
+    for (index, to) in slot.words.iter().enumerate() {
+        to.store(words.get(index).copied().unwrap_or(0), Ordering::Relaxed);
     }
     slot.pid.store(process().outer_pid, Ordering::Relaxed);
     slot.tid.store(thread().tid, Ordering::Relaxed);

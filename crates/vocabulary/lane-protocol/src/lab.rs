@@ -199,6 +199,8 @@ pub struct Lab {
     pub sums_memory: AtomicU32,
     /// The lab's clock, since the lab began.
     pub now_ns: AtomicU64,
+    /// Processor time of the process whose thread runs.
+    pub processor_ns: AtomicU64,
     /// See [`lab_clock`].
     pub clock: AtomicU32,
     /// How often the thread that runs has read the machine's clock.

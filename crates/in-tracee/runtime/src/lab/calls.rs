@@ -125,7 +125,9 @@ fn make_other(number: u64, real: &[u64; 6]) -> i64 {
         // GRND_RANDOM and GRND_INSECURE exclude each other.
         nr::__NR_getrandom if real[2] & !7 != 0 || real[2] & 6 == 6 => -i64::from(errno::EINVAL),
         nr::__NR_clock_settime | nr::__NR_settimeofday => clocks::set(number, real),
-        nr::__NR_timer_create if !clocks::is_clock(real[0]) => -i64::from(errno::EINVAL),
+        nr::__NR_timer_create if (real[0] as i32) >= 0 && !clocks::is_clock(real[0]) => {
+            -i64::from(errno::EINVAL)
+        }
         nr::__NR_getrandom
         | nr::__NR_times
         | nr::__NR_getrusage

@@ -63,7 +63,7 @@ fn begins_at_ns(clock: u64) -> u64 {
 /// The time by a clock of the kernel's names.
 pub fn by_clock_ns(clock: u64) -> u64 {
     match is_of_processors(clock) {
-        true => 0,
+        true => session().lab.processor_ns.load(Ordering::Relaxed),
         false => begins_at_ns(clock) + now_ns(),
     }
 }

@@ -11,9 +11,11 @@ use lane_protocol::lab_change::{CONTENT, CREATED, DATED};
 use lane_protocol::{LAB_CHANGES, LAB_PROCESS_FILES, lab_answer, lab_clock, lab_question};
 use linux_abi::general as nr;
 
+use crate::ground::proc_files::is_in_proc;
 use crate::ground::{kernel, memory};
 use crate::lab::{self, fifos, sockets};
 use crate::state::block::session;
+use crate::state::in_lab;
 
 const S_IFMT: u32 = 0o170_000;
 const S_IFSOCK: u32 = 0o140_000;
@@ -226,6 +228,22 @@ fn may_be_labs(path: &[u8]) -> bool {
     }
 }
 
+/// A file of a process by a directory of /proc that is open, as programs do that look at many.
+fn names_process_file(dir: u64, path: &[u8]) -> bool {
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    !path.starts_with(b"/")
+        && dir != AT_FDCWD
+        && LAB_PROCESS_FILES.iter().any(|told| told.as_bytes() == name)
+        && is_in_proc(dir)
+}
+
+/// True for a list of mappings that the lab has in place of the kernel's.
+pub fn is_list_of_maps(number: u64, args: &[u64; 6], path: &[u8]) -> bool {
+    in_lab::is_on()
+        && (path.starts_with(b"/proc/")
+            || number as u32 == nr::__NR_openat && names_process_file(args[0], path))
+}
+
 /// open(2) and openat(2): tables of sockets, and what tells of memory and load, are the lab's.
 pub fn open(number: u64, real: &[u64; 6]) -> i64 {
     const MFD_CLOEXEC: u64 = 1;
@@ -238,7 +256,8 @@ pub fn open(number: u64, real: &[u64; 6]) -> i64 {
     let bytes = memory::read_text(at, &mut path).unwrap_or(0).min(path.len());
     let path = &path[..bytes];
     let is_plain = matches!(number as u32, nr::__NR_open | nr::__NR_openat);
-    if !is_plain || !may_be_labs(path) {
+    let is_below_proc = || number as u32 == nr::__NR_openat && names_process_file(real[0], path);
+    if !is_plain || !may_be_labs(path) && !is_below_proc() {
         let waited = is_plain.then(|| fifos::open(number, real)).flatten();
         return waited.unwrap_or_else(|| kernel::call_for_program(number, real));
     }

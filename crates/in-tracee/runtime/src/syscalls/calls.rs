@@ -32,17 +32,23 @@ pub static BLOCKS: [bool; syscall_model::NR_MAX + 1] = {
 /// `args`. If it may sleep and others could run, they hold the token meanwhile.
 #[inline]
 pub fn make(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks: bool) -> i64 {
+    if call_state::map_lists_are_open()
+        && let Some(result) = visible_maps::execute(number, args)
+    {
+        return result;
+    }
     if in_lab::is_on() {
+        if process().shares_token && !thread().keeps_token && stopping::stops_itself(number, args) {
+            token::give();
+            let result = lab::calls::make(number, real);
+            token::take_back();
+            return result;
+        }
         return lab::calls::make(number, real);
     }
     if number == u64::from(nr::__NR_futex)
         && process().in_parents_memory
         && let Some(result) = private_futexes::execute(number, args)
-    {
-        return result;
-    }
-    if call_state::map_lists_are_open()
-        && let Some(result) = visible_maps::execute(number, args)
     {
         return result;
     }

@@ -6,6 +6,7 @@ use linux_abi::{errno, general as nr};
 use crate::code::own_vdso;
 use crate::ground::proc_files::is_in_proc;
 use crate::ground::{auxiliary_vector, kernel, memory};
+use crate::lab::files;
 use crate::syscalls::visible_maps;
 
 /// A call that reads a path ended with this result, which is no error: the result for the
@@ -13,17 +14,23 @@ use crate::syscalls::visible_maps;
 #[inline]
 pub fn opened(number: u64, args: &[u64; 6], result: i64) -> i64 {
     match number as u32 {
-        nr::__NR_open => opened_path(args[0], result),
-        nr::__NR_openat | nr::__NR_openat2 => opened_path(args[1], result),
+        nr::__NR_open => opened_path(number, args, args[0], result),
+        nr::__NR_openat | nr::__NR_openat2 => opened_path(number, args, args[1], result),
         _ => result,
     }
 }
 
-fn opened_path(path: u64, fd: i64) -> i64 {
+fn opened_path(number: u64, args: &[u64; 6], path: u64, fd: i64) -> i64 {
     let mut text = [0u8; 256];
     let text = memory::read_text(path, &mut text).map_or(&[][..], |bytes| &text[..bytes]);
     let name = text.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    if !matches!(name, b"maps" | b"smaps" | b"mem" | b"auxv") || !is_in_proc(fd as u64) {
+    if !matches!(name, b"maps" | b"smaps" | b"mem" | b"auxv") {
+        return fd;
+    }
+    if !is_in_proc(fd as u64) {
+        if matches!(name, b"maps" | b"smaps") && files::is_list_of_maps(number, args, text) {
+            visible_maps::note(fd as u64);
+        }
         return fd;
     }
     match name {

@@ -1,0 +1,53 @@
+//! Processor time of processes: what passes of the lab's clock for who computes (docs/adr/0119).
+
+use std::sync::atomic::Ordering;
+
+use injector::kill_process;
+
+use crate::engine::Engine;
+
+/// What the timers send.
+const SIGNALS: [i32; 2] = [libc::SIGVTALRM, libc::SIGPROF];
+
+impl Engine {
+    /// Time has passed for a thread that computes, from `from_ns` on: its timers of that may end.
+    pub fn charge(&mut self, slot: u32, from_ns: u64) {
+        let passed_ns = self.now_ns.saturating_sub(from_ns);
+        let Some(pid) = self.processes.pid_of(slot).filter(|_| passed_ns != 0) else { return };
+        let Some(process) = self.processes.processes.get_mut(&pid) else { return };
+        let time = &mut process.processor;
+        time.ran_ns += passed_ns;
+        let mut rung = Vec::new();
+        for (alarm, signal) in time.alarms.iter_mut().zip(SIGNALS) {
+            let Some((at_ns, interval_ns)) = alarm.filter(|&(at_ns, _)| at_ns <= time.ran_ns) else {
+                continue;
+            };
+            // What was missed meanwhile is not made up for.
+            let missed = (time.ran_ns - at_ns).checked_div(interval_ns);
+            *alarm = missed.map(|missed| (at_ns + (missed + 1) * interval_ns, interval_ns));
+            rung.push(signal);
+        }
+        for &signal in &rung {
+            kill_process(pid, signal);
+        }
+        if !rung.is_empty() {
+            self.signal(pid);
+        }
+        self.fire_signal_timers();
+    }
+
+    /// What passes until the first timer of a thread's process ends by its processor time.
+    pub fn left_of_processor(&self, slot: u32) -> Option<u64> {
+        let pid = self.processes.pid_of(slot)?;
+        let time = self.processes.processes.get(&pid)?.processor;
+        let alarms = time.alarms.into_iter().flatten().map(|(at_ns, _)| at_ns);
+        let timers = self.timers.signals.of_processor(pid);
+        alarms.chain(timers).min().map(|at_ns| at_ns.saturating_sub(time.ran_ns).max(1))
+    }
+
+    /// The thread, which runs, is told what its process has had.
+    pub fn tell_processor_time(&self, slot: u32) {
+        let ran_ns = self.processes.of_slot(slot).map_or(0, |process| process.processor.ran_ns);
+        self.memory.lab().processor_ns.store(ran_ns, Ordering::Relaxed);
+    }
+}
