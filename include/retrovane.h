@@ -104,7 +104,7 @@ RV_FUNCTION int rv_rollbacks(int id);
  * the one call by which a program can know that it is replayed. What it then does may
  * not make other system calls than before.
  *
- * Fails with ENOSYS, so compare: if (rv_replaying() > 0).
+ * Where nothing is recorded it fails with ENOSYS, so compare: if (rv_replaying() > 0).
  */
 RV_FUNCTION int rv_replaying(void);
 

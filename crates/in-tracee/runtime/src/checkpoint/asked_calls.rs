@@ -10,7 +10,6 @@ use crate::ground::kernel::error;
 use crate::ground::registers::Registers;
 use crate::log::call_event::begin_call;
 use crate::state::block::{process, thread};
-use crate::state::live::is_on;
 
 /// The first of the calls by which a program asks: see include/retrovane.h.
 pub const CALLS: u64 = 0x52_5600;
@@ -38,13 +37,8 @@ pub fn is_call(number: u64) -> bool {
 }
 
 /// Whether the program is being replayed; never logged.
-pub fn replaying_asked(registers: &mut Registers) -> bool {
-    let asked = u64::from(registers.rax as u32) == REPLAYING;
-    if asked && (is_on() || process().replays()) {
-        registers.rax = u64::from(process().replays());
-        return true;
-    }
-    false
+pub fn answer_whether_replayed(registers: &mut Registers) {
+    registers.rax = u64::from(process().replays());
 }
 
 /// One of the calls, in the present: its result.

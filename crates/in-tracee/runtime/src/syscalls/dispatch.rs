@@ -38,14 +38,12 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
     thread.resume_state = signal_state::ResumeState::Call;
     thread.registers_at = &raw const *registers as u64;
     say(LogSubject::Syscalls, "call", [registers.rax, registers.rcx]);
-    if asked_calls::is_call(u64::from(registers.rax as u32)) && asked_calls::replaying_asked(registers) {
-        return Leave::Call;
-    }
+    let asks_whether_replayed = u64::from(registers.rax as u32) == asked_calls::REPLAYING;
     if thread.processors.calls_left != 0 {
         one_processor::before_call(registers.rax as u32);
     }
     let given_up = process().given_up.load(Ordering::Acquire);
-    if given_up != 0 {
+    if given_up != 0 && !asks_whether_replayed {
         return if process().is_branch() {
             branch::call(registers, specials::execute)
         } else {
@@ -61,6 +59,10 @@ pub unsafe extern "C" fn on_call(registers: *mut Registers) -> Leave {
         }
         // The bytes behind the site may be a part of its jump by now.
         registers.rip = sites::translate(registers.rip);
+    }
+    if asks_whether_replayed {
+        asked_calls::answer_whether_replayed(registers);
+        return Leave::Call;
     }
     let leave = if process().replays() {
         thread.user_registers = registers as *const Registers as u64;
