@@ -9,6 +9,24 @@
 /// Pages that are saved at most: to copy more takes longer than a fork.
 pub(super) const SAVED_PAGES_MAX: usize = 1024;
 
+/// Empties both outputs, which are appended to.
+macro_rules! empty_outputs {
+    () => {
+        r#"
+    mov edi, [r15 + 0x2c]
+    xor esi, esi
+    mov eax, 77
+    syscall
+    mov edi, [r15 + 0x30]
+    xor esi, esi
+    mov eax, 77
+    syscall
+"#
+    };
+}
+
+pub(super) use empty_outputs;
+
 /// Gives a try its input: ftruncate and pwrite64 of a file, or a new pipe.
 macro_rules! give_input {
     () => {
@@ -211,14 +229,9 @@ macro_rules! resident {
     lea r14, [r15 + r14 + 0x1000]
     cmp dword ptr [r15 + {WROTE}], 0
     je 13f
-    mov edi, [r15 + 0x2c]
-    xor esi, esi
-    mov eax, 77
-    syscall
-    mov edi, [r15 + 0x30]
-    xor esi, esi
-    mov eax, 77
-    syscall
+"#,
+            super::resident_code::empty_outputs!(),
+            r#"
     mov dword ptr [r15 + {WROTE}], 0
 13:
 "#,

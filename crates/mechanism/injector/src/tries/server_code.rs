@@ -7,7 +7,7 @@
 
 use std::arch::global_asm;
 
-use super::resident_code::{SAVED_PAGES_MAX, give_input, resident};
+use super::resident_code::{SAVED_PAGES_MAX, empty_outputs, give_input, resident};
 
 /// Places in the shared memory.
 pub(super) mod place {
@@ -133,6 +133,26 @@ pub(super) fn code() -> &'static [u8] {
     }
 }
 
+/// Makes a copy of the process: its id, or an error, in eax, and the flags of that.
+macro_rules! make_copy {
+    () => {
+        r#"
+    // clone(SIGCHLD, or with CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID).
+    mov r10, [r15 + 0x38]
+    mov edi, 17
+    mov eax, 0x1200011
+    test r10, r10
+    cmovnz edi, eax
+    xor esi, esi
+    xor edx, edx
+    xor r8d, r8d
+    mov eax, 56
+    syscall
+    test eax, eax
+"#
+    };
+}
+
 global_asm!(
     r#"
     .pushsection .rodata.retrovane_tries, "a", @progbits
@@ -159,17 +179,9 @@ retrovane_tries_begin:
     cmp dword ptr [r15 + {MAY_STAY}], 0
     je 34f
     // A copy that stays, and its end: clone and wait4.
-    mov r10, [r15 + 0x38]
-    mov edi, 17
-    mov eax, 0x1200011
-    test r10, r10
-    cmovnz edi, eax
-    xor esi, esi
-    xor edx, edx
-    xor r8d, r8d
-    mov eax, 56
-    syscall
-    test eax, eax
+"#,
+    make_copy!(),
+    r#"
     jz .Lretrovane_stay
     js 34f
     mov r13d, eax
@@ -199,30 +211,11 @@ retrovane_tries_begin:
     mov r14d, ebx
     shl r14, 4
     lea r14, [r15 + r14 + 0x1000]
-    // ftruncate both outputs, which are appended to.
-    mov edi, [r15 + 0x2c]
-    xor esi, esi
-    mov eax, 77
-    syscall
-    mov edi, [r15 + 0x30]
-    xor esi, esi
-    mov eax, 77
-    syscall
 "#,
+    empty_outputs!(),
     give_input!(),
+    make_copy!(),
     r#"
-    // clone(SIGCHLD, or with CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID).
-    mov r10, [r15 + 0x38]
-    mov edi, 17
-    mov eax, 0x1200011
-    test r10, r10
-    cmovnz edi, eax
-    xor esi, esi
-    xor edx, edx
-    xor r8d, r8d
-    mov eax, 56
-    syscall
-    test eax, eax
     jz 100f
     js 80f
     mov r13d, eax
