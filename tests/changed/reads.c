@@ -1,5 +1,6 @@
 // Reads a file of a megabyte in several ways, and tells what it read. With `changed` it writes to the
-// file half-way; with `shared` two processes read through one descriptor.
+// file half-way; with `shared` two processes read through one descriptor; with `moved` it waits half-way for
+// somebody who reads through the same one. `-` is its standard input.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +42,7 @@ int main(int count, char **words) {
     if (count != 3)
         return 2;
     const char *how = words[2];
-    int fd = open(words[1], O_RDONLY);
+    int fd = strcmp(words[1], "-") == 0 ? 0 : open(words[1], O_RDONLY);
     if (fd < 0)
         return 2;
     if (read_blocks(fd, 64) != 64 * BLOCK)
@@ -51,6 +52,11 @@ int main(int count, char **words) {
         int other = open(words[1], O_WRONLY);
         if (other < 0 || pwrite(other, "changed", 7, 600000) != 7)
             return 2;
+    }
+    if (strcmp(how, "moved") == 0) {
+        close(open("go", O_CREAT | O_WRONLY, 0600));
+        while (access("gone", F_OK) != 0)
+            usleep(10000);
     }
     if (strcmp(how, "shared") == 0) {
         pid_t child = fork();

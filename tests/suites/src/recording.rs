@@ -78,12 +78,19 @@ impl Recording {
     /// # Errors
     /// Why it did not run.
     pub fn tool(&self, words: &[&str], stdin: Option<&str>) -> Result<Outcome, String> {
-        let words: Vec<OsString> = words.iter().map(Into::into).collect();
-        let redirected = stdin.map(|name| format!("exec \"$@\" <{name}"));
-        let launcher: Vec<OsString> = match &redirected {
-            Some(script) => ["sh", "-c", script, "sh"].iter().map(Into::into).collect(),
-            None => Vec::new(),
-        };
+        match stdin.map(|name| format!("exec \"$@\" <{name}")) {
+            Some(script) => self.tool_behind(&["sh", "-c", &script, "sh"], words),
+            None => self.tool_behind(&[], words),
+        }
+    }
+
+    /// Runs the tool by a launcher's words, which are before its own.
+    ///
+    /// # Errors
+    /// As [`Recording::tool`].
+    pub fn tool_behind(&self, launcher: &[&str], words: &[&str]) -> Result<Outcome, String> {
+        let to_os = |words: &[&str]| words.iter().map(Into::into).collect::<Vec<OsString>>();
+        let (launcher, words) = (to_os(launcher), to_os(words));
         let mut command = self.tool.command_behind(&launcher, User::Current, self.scratch.path(), &words);
         command.current_dir(self.scratch.path());
         run(command, RUN_TIME_MAX)

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use libtest_mimic::{Failed, Trial};
-use suites::{Mode, RUN_TIME_MAX, Recording, TestResult, Tool, check, run, run_suite, unless_missing};
+use suites::{
+    Mode, Outcome, RUN_TIME_MAX, Recording, TestResult, Tool, check, run, run_suite, unless_missing,
+};
 
 /// Some 64 KB with three words that are needed.
 fn long_input(needed: [&str; 3]) -> String {
@@ -315,22 +317,29 @@ fn reads_are_by_reference(tool: &Arc<Tool>) -> TestResult {
     while written.elapsed().is_ok_and(|age| age < SETTLED) {
         std::thread::sleep(Duration::from_millis(50));
     }
-    let mut bytes = Vec::new();
-    for (name, how) in [("first", "plain"), ("plain", "plain"), ("shared", "shared"), ("changed", "changed")]
-    {
-        let recorded =
-            recording.tool(&["--quiet", "record", "-o", name, "--", "./reads", "in", how], None)?;
+    let log_bytes = |name: &str, recorded: &Outcome| {
         let replayed = recording.tool(&["replay", "--run", name], None)?;
         if recorded.code != 0 || replayed.code != 0 || recorded.stdout != replayed.stdout {
             return Err(format!("{name}: {recorded:?}, replayed {replayed:?}"));
         }
-        let log = std::fs::metadata(recording.path(name).join("events.rvt")).map_err(failed)?;
-        bytes.push(log.len());
-    }
+        std::fs::metadata(recording.path(name).join("events.rvt")).map(|log| log.len()).map_err(failed)
+    };
+    let words = |name, file, how| ["--quiet", "record", "-o", name, "--", "./reads", file, how];
+    let opened = |name, how| log_bytes(name, &recording.tool(&words(name, "in", how), None)?);
+    let logs = [opened("first", "plain")?, opened("plain", "plain")?, opened("shared", "shared")?];
+    // Standard input, which somebody outside may move, too.
+    let input = log_bytes("input", &recording.tool(&words("input", "-", "plain"), Some("in"))?)?;
+    let by_outsider = "exec 3<in; \"$@\" <&3 & while ! [ -e go ]; do sleep 0.02; done;
+        head -c 5000 <&3 >/dev/null; : >gone; wait $!";
+    let launcher = ["sh", "-c", by_outsider, "sh"];
+    let moved = log_bytes("moved", &recording.tool_behind(&launcher, &words("moved", "-", "moved"))?)?;
+    let changed = opened("changed", "changed")?;
     // The first one logs what it reads while the file is copied; of the last ones at least what is read
     // behind the change, or the fork.
-    if bytes[0] < 1 << 18 || bytes[1] > 1 << 18 || bytes[2] < 1 << 19 || bytes[3] < 1 << 19 {
-        return Err(format!("bytes of the logs: {bytes:?}"));
+    let few = 1 << 18;
+    if logs[0] < few || [logs[1], input, moved].iter().any(|&log| log > few) || logs[2].min(changed) < 1 << 19
+    {
+        return Err(format!("bytes of the logs: {logs:?}, {input}, {moved}, {changed}"));
     }
     check(&recording.tool(&["dump", "plain"], None)?, 0, "\"F\\272\\243\\345\\f\\332H")?;
     // The content is in the pack.

@@ -6,7 +6,8 @@
 //! written before it had changed them. Nobody had the file open to write when its content was asked
 //! for, so nobody can store to it later without that being seen in its times either. The place of a
 //! read that names none is the descriptor's offset behind it, which nobody else moves: the process
-//! opened the file itself, and gave the descriptor to no other process since.
+//! opened the file itself, and gave the descriptor to no other process since. A redirected standard input
+//! others may move, who are not recorded: its reads have to go on where the one before ended.
 //!
 //! Deliberately absent: files in memory (tmpfs), whose times do not tell of stores; files that the
 //! program has mapped; sessions that can go back, which give back what was read.
@@ -19,7 +20,7 @@ use crate::address_space::{descriptor_classes, outsider_signs};
 use crate::ground::kernel;
 use crate::log::kept_files::{self, Status};
 use crate::state::block::{process, session};
-use crate::state::call_state::{NOT_OWN, REMEMBERED, Read};
+use crate::state::call_state::{INHERITED, NOT_OWN, REMEMBERED, Read};
 use crate::state::{in_lab, live};
 
 /// Shorter reads are logged as they are.
@@ -31,7 +32,7 @@ const ASKED_AGAIN_PART: u64 = 4;
 
 impl Read {
     fn new(fd: u32) -> Read {
-        Read { fd, file: 0, bytes: 0, asks_at: 0 }
+        Read { fd, file: 0, bytes: 0, asks_at: 0, next: 0 }
     }
 }
 
@@ -72,11 +73,39 @@ pub fn note_copied(from: u64, to: i64) {
     }
 }
 
-/// True if nobody else moves the descriptor's offset.
-fn is_own(fd: u64) -> bool {
+/// The first process begins: a shell may have redirected its standard input.
+pub fn note_inherited() {
+    const STANDARD_INPUT: u64 = 0;
+    if process().lane == 0 && process().log.events == 0 {
+        let reads = &mut process().reads;
+        reads.opened[STANDARD_INPUT as usize] = INHERITED;
+        reads.files[STANDARD_INPUT as usize].next = offset_of(STANDARD_INPUT);
+    }
+}
+
+/// Who else moves a descriptor's offset.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Movers {
+    Nobody,
+    Outsiders,
+    Recorded,
+}
+
+fn movers_of(fd: u64) -> Movers {
     let own = &mut *process();
-    let opened = own.reads.opened.get(fd as u32 as usize).copied().unwrap_or(NOT_OWN);
-    opened == own.reads.given.wrapping_add(1) && !own.in_group && !own.in_parents_memory
+    if own.in_group || own.in_parents_memory {
+        return Movers::Recorded;
+    }
+    match own.reads.opened.get(fd as u32 as usize).copied().unwrap_or(NOT_OWN) {
+        INHERITED if own.reads.given == 0 => Movers::Outsiders,
+        opened if opened == own.reads.given.wrapping_add(1) => Movers::Nobody,
+        _ => Movers::Recorded,
+    }
+}
+
+fn offset_of(fd: u64) -> u64 {
+    const SEEK_CUR: u64 = 1;
+    kernel::call(nr::__NR_lseek, [fd, 0, SEEK_CUR, 0, 0, 0]) as u64
 }
 
 /// The part of a kept file that a call read, if that is what it did.
@@ -95,8 +124,8 @@ pub fn find(number: u64, args: &[u64; 6], result: i64) -> Option<Reference> {
 }
 
 fn find_part(fd: u64, place: Option<u64>, bytes: u64) -> Option<Reference> {
-    const SEEK_CUR: u64 = 1;
-    if place.is_none() && !is_own(fd)
+    let movers = movers_of(fd);
+    if place.is_none() && movers == Movers::Recorded
         || !descriptor_classes::is_regular(fd)
         || descriptor_classes::is_mapped(fd)
     {
@@ -120,7 +149,14 @@ fn find_part(fd: u64, place: Option<u64>, bytes: u64) -> Option<Reference> {
     let file = read.file.checked_sub(1)?;
     let offset = match place {
         Some(place) => place,
-        None => (kernel::call(nr::__NR_lseek, [fd, 0, SEEK_CUR, 0, 0, 0]) as u64).checked_sub(bytes)?,
+        None => {
+            let begun_at = offset_of(fd).checked_sub(bytes)?;
+            let expected = core::mem::replace(&mut read.next, begun_at + bytes);
+            if movers == Movers::Outsiders && begun_at != expected {
+                return None;
+            }
+            begun_at
+        }
     };
     let ends_inside = offset.checked_add(bytes).is_some_and(|end| end <= status.size());
     ends_inside.then_some(Reference { file, offset })

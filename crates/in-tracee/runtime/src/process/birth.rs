@@ -10,7 +10,7 @@ use lane_protocol::{
 };
 use linux_abi::general as nr;
 
-use crate::address_space::recorded_places;
+use crate::address_space::{file_reads, recorded_places};
 use crate::code::interception::intercept;
 use crate::code::{clocks, own_vdso, seccomp, sites, vector_saves};
 use crate::debugger::keyframes;
@@ -128,6 +128,7 @@ fn record_birth(user_stack: u64) -> ! {
     let process = &mut *process();
     let carried = core::mem::take(&mut lane().carried_signals);
     process.log.events += core::mem::take(&mut lane().carried_events);
+    file_reads::note_inherited();
     thread().signals.mask = signals::inherited(kernel::current_mask()) | carried[0];
     let mask = thread().signals.mask;
     let break_start = kernel::call(nr::__NR_brk, [0; 6]) as u64;

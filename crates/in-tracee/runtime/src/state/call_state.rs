@@ -63,6 +63,8 @@ pub struct Read {
     pub bytes: u64,
     /// When its content is asked for.
     pub asks_at: u64,
+    /// Of a descriptor that the first process began with: where the next read begins, if nobody else moves that.
+    pub next: u64,
 }
 
 /// Files that are remembered, by the lower bits of their descriptors.
@@ -169,6 +171,9 @@ pub fn note_descriptors_given(is_shared: bool) {
 
 /// An `opened` of a descriptor that others may have.
 pub const NOT_OWN: u32 = 0;
+/// Of one that the first process began with: processes outside of the recording may have it, and the recording's others
+/// from the first `given` on.
+pub const INHERITED: u32 = u32::MAX;
 
 /// The descriptor was closed, or means something else now.
 #[inline]
