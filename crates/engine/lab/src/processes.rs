@@ -76,6 +76,16 @@ impl Processes {
         self.processes.get(&self.pid_of(slot)?)
     }
 
+    /// Processor time that a process has had.
+    pub fn ran_ns(&self, pid: i32) -> u64 {
+        self.processes.get(&pid).map_or(0, |process| process.processor.ran_ns)
+    }
+
+    /// The same of the process that a thread is of.
+    pub fn ran_ns_of_slot(&self, slot: u32) -> u64 {
+        self.pid_of(slot).map_or(0, |pid| self.ran_ns(pid))
+    }
+
     pub fn of_slot_mut(&mut self, slot: u32) -> Option<&mut Process> {
         let pid = self.pid_of(slot)?;
         self.processes.get_mut(&pid)

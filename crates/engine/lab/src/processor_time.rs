@@ -47,7 +47,7 @@ impl Engine {
 
     /// The thread, which runs, is told what its process has had.
     pub fn tell_processor_time(&self, slot: u32) {
-        let ran_ns = self.processes.of_slot(slot).map_or(0, |process| process.processor.ran_ns);
+        let ran_ns = self.processes.ran_ns_of_slot(slot);
         self.memory.lab().processor_ns.store(ran_ns, Ordering::Relaxed);
     }
 }

@@ -157,7 +157,7 @@ impl Engine {
     /// What the timer of a process counts.
     fn time_of(&self, pid: i32, timer: &SignalTimer) -> u64 {
         match timer.of_processor {
-            true => self.processes.processes.get(&pid).map_or(0, |process| process.processor.ran_ns),
+            true => self.processes.ran_ns(pid),
             false => self.now_ns,
         }
     }
@@ -174,8 +174,7 @@ impl Engine {
         let now_ns = self.now_ns;
         let mut told = Vec::new();
         for (&(pid, number), timer) in &mut self.timers.signals.timers {
-            let ran_ns = self.processes.processes.get(&pid).map_or(0, |process| process.processor.ran_ns);
-            let now_ns = if timer.of_processor { ran_ns } else { now_ns };
+            let now_ns = if timer.of_processor { self.processes.ran_ns(pid) } else { now_ns };
             let Some(at_ns) = timer.next_ns.filter(|&at_ns| at_ns <= now_ns) else { continue };
             let more = (now_ns - at_ns).checked_div(timer.interval_ns);
             timer.next_ns = more.map(|more| at_ns + (more + 1) * timer.interval_ns);

@@ -91,7 +91,7 @@ impl Engine {
             libc::SYS_setitimer | libc::SYS_getitimer | libc::SYS_alarm => self.alarm(call),
             libc::SYS_times => {
                 let ticks = self.now_since_boot_ns() / (BILLION / TICKS_PER_SECOND);
-                let used = self.ran_ns(call) / (BILLION / TICKS_PER_SECOND);
+                let used = self.processes.ran_ns_of_slot(call.slot) / (BILLION / TICKS_PER_SECOND);
                 match call.args[0] == 0 || self.put(call, call.args[0], &bytes_of(&[used, 0, 0, 0])) {
                     true => Answer::result(ticks as i64),
                     false => Answer::error(libc::EFAULT),
@@ -100,7 +100,7 @@ impl Engine {
             libc::SYS_getrusage => {
                 // struct rusage: what the program's code took; nothing else is counted, nor what children took.
                 let is_own = call.args[0] as i32 != libc::RUSAGE_CHILDREN;
-                let ran_us = if is_own { self.ran_ns(call) / 1000 } else { 0 };
+                let ran_us = if is_own { self.processes.ran_ns_of_slot(call.slot) / 1000 } else { 0 };
                 let mut usage = [0; 18];
                 (usage[0], usage[1]) = (ran_us / 1_000_000, ran_us % 1_000_000);
                 self.put_or_fault(call, call.args[1], &bytes_of(&usage))
@@ -123,11 +123,6 @@ impl Engine {
             libc::SYS_adjtimex | libc::SYS_clock_adjtime => Answer::error(libc::EPERM),
             _ => Answer::error(libc::EINVAL),
         }
-    }
-
-    /// Processor time of who calls.
-    fn ran_ns(&self, call: &Call) -> u64 {
-        self.processes.of_slot(call.slot).map_or(0, |process| process.processor.ran_ns)
     }
 
     fn now_since_boot_ns(&self) -> u64 {

@@ -157,8 +157,12 @@ pub fn waiting_signals(tid: i32) -> u64 {
 /// Signals that wait for a thread, and those that wait for any of its process (proc_pid_status(5)).
 pub fn pending_signals(tid: i32) -> [u64; 2] {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
-    let set = |name| value_of(&status, name).and_then(|text| u64::from_str_radix(text, 16).ok());
-    ["SigPnd", "ShdPnd"].map(|name| set(name).unwrap_or(0))
+    ["SigPnd", "ShdPnd"].map(|name| signal_set(&status, name))
+}
+
+/// A set of signals of a process's status, 0 if it is not there.
+pub(crate) fn signal_set(status: &str, name: &str) -> u64 {
+    value_of(status, name).and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0)
 }
 
 /// The soft limit of a process on open descriptors.

@@ -205,16 +205,9 @@ impl Held {
         ptrace(PTRACE_SETSIGMASK, self.tid(), 8, (&raw const mask) as u64)
     }
 
-    /// Its area for restartable sequences: address, length, signature; zeros: none, or
-    /// the kernel does not tell (before Linux 5.13).
+    /// See [`rseq_of`]; zeros also where the kernel does not tell.
     pub fn rseq(&self) -> [u64; 3] {
-        let mut told = RseqConfiguration::default();
-        let place = (&raw mut told) as u64;
-        let size = size_of::<RseqConfiguration>() as u64;
-        match ptrace(PTRACE_GET_RSEQ_CONFIGURATION, self.tid(), size, place) {
-            Ok(()) => [told.address, u64::from(told.bytes), u64::from(told.signature)],
-            Err(_) => [0; 3],
-        }
+        rseq_of(self.tid()).unwrap_or([0; 3])
     }
 
     /// True if it has its own system calls sent to itself (from Linux 6.4 on the kernel
@@ -265,6 +258,17 @@ const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
 const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
 const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
 const PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG: libc::c_uint = 0x4211;
+
+/// The area for restartable sequences of a thread that stands: address, length in bytes, signature; zeros: none.
+///
+/// # Errors
+/// Of the kernel, which does not tell before Linux 5.13.
+pub(crate) fn rseq_of(tid: i32) -> io::Result<[u64; 3]> {
+    let mut told = RseqConfiguration::default();
+    let place = (&raw mut told) as u64;
+    ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, size_of::<RseqConfiguration>() as u64, place)?;
+    Ok([told.address, u64::from(told.bytes), u64::from(told.signature)])
+}
 
 /// The kernel's `struct ptrace_rseq_configuration`.
 #[repr(C)]

@@ -229,19 +229,18 @@ fn may_be_labs(path: &[u8]) -> bool {
 }
 
 /// A file of a process by a directory of /proc that is open, as programs do that look at many.
-fn names_process_file(dir: u64, path: &[u8]) -> bool {
+fn is_below_proc(number: u64, args: &[u64; 6], path: &[u8]) -> bool {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    !path.starts_with(b"/")
-        && dir != AT_FDCWD
+    number as u32 == nr::__NR_openat
+        && !path.starts_with(b"/")
+        && args[0] != AT_FDCWD
         && LAB_PROCESS_FILES.iter().any(|told| told.as_bytes() == name)
-        && is_in_proc(dir)
+        && is_in_proc(args[0])
 }
 
 /// True for a list of mappings that the lab has in place of the kernel's.
 pub fn is_list_of_maps(number: u64, args: &[u64; 6], path: &[u8]) -> bool {
-    in_lab::is_on()
-        && (path.starts_with(b"/proc/")
-            || number as u32 == nr::__NR_openat && names_process_file(args[0], path))
+    in_lab::is_on() && (path.starts_with(b"/proc/") || is_below_proc(number, args, path))
 }
 
 /// open(2) and openat(2): tables of sockets, and what tells of memory and load, are the lab's.
@@ -256,8 +255,7 @@ pub fn open(number: u64, real: &[u64; 6]) -> i64 {
     let bytes = memory::read_text(at, &mut path).unwrap_or(0).min(path.len());
     let path = &path[..bytes];
     let is_plain = matches!(number as u32, nr::__NR_open | nr::__NR_openat);
-    let is_below_proc = || number as u32 == nr::__NR_openat && names_process_file(real[0], path);
-    if !is_plain || !may_be_labs(path) && !is_below_proc() {
+    if !is_plain || !may_be_labs(path) && !is_below_proc(number, real, path) {
         let waited = is_plain.then(|| fifos::open(number, real)).flatten();
         return waited.unwrap_or_else(|| kernel::call_for_program(number, real));
     }

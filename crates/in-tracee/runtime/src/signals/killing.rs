@@ -21,7 +21,7 @@ use crate::signals::{self, stopping};
 use crate::state::block::{process, session, thread};
 use crate::state::in_lab;
 use crate::state::live;
-use crate::state::recorded_processes::{each_of_all, each_recorded, is_one_unborn};
+use crate::state::recorded_processes::{each_recorded, is_recorded};
 use crate::state::signal_numbers::SIGKILL;
 use crate::state::signal_state::Info;
 
@@ -275,17 +275,16 @@ pub fn is_of_recording(tid: i32) -> bool {
         return true;
     }
     let process = process_of_thread(tid);
-    let mut is_recorded = process == session().supervisor_pid;
-    // A process that was made just now has not said yet who it is.
+    if process == session().supervisor_pid {
+        return true;
+    }
     for _ in 0..LOOKS_AT_NEWBORN {
-        let is_one_unborn = is_one_unborn();
-        each_of_all(&mut |lane| is_recorded |= lane.outer_pid == process);
-        if is_recorded || !is_one_unborn {
-            break;
+        if let Some(is_recorded) = is_recorded(process) {
+            return is_recorded;
         }
         kernel::sleep_ns(NEWBORN_NS);
     }
-    is_recorded
+    false
 }
 
 /// Waits until the process is gone: until then it could begin to write.

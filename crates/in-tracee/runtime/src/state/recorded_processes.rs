@@ -27,7 +27,7 @@ pub fn each_recorded(each: &mut dyn FnMut(u32, i32, i32)) {
 }
 
 /// Calls `each` for every process that is recorded.
-pub fn each_of_all(each: &mut dyn FnMut(&Recorded)) {
+fn each_of_all(each: &mut dyn FnMut(&Recorded)) {
     each_lane(&mut |state, recorded| {
         if state == lane_state::LIVE && recorded.outer_pid > 0 {
             each(recorded);
@@ -35,11 +35,15 @@ pub fn each_of_all(each: &mut dyn FnMut(&Recorded)) {
     });
 }
 
-/// True while a process has been made, or is about to be, that has not said yet who it is.
-pub fn is_one_unborn() -> bool {
-    let mut is_unborn = false;
-    each_lane(&mut |state, _| is_unborn |= state == lane_state::UNBORN);
-    is_unborn
+/// Whether the supervisor sees a recorded process under this id; `None` while another one has been made, or is about to be, that
+/// has not said yet who it is.
+pub fn is_recorded(outer_pid: i32) -> Option<bool> {
+    let (mut is_recorded, mut is_one_unborn) = (false, false);
+    each_lane(&mut |state, lane| {
+        is_recorded |= state == lane_state::LIVE && lane.outer_pid == outer_pid;
+        is_one_unborn |= state == lane_state::UNBORN;
+    });
+    (is_recorded || !is_one_unborn).then_some(is_recorded)
 }
 
 /// Calls `each` with the state of every lane, and who it is of.

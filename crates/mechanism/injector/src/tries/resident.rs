@@ -5,11 +5,12 @@
 
 use std::io;
 
-use super::observed::ptrace;
 use super::resident_code::SAVED_PAGES_MAX;
 use super::server::{Caller, Shared};
 use super::server_code::{CODE_BYTES, RANGES_MAX, place};
 use crate::maps::{Mapping, read_maps};
+use crate::process_facts::signal_set;
+use crate::tracee::rseq_of;
 
 const PAGE: u64 = 4096;
 /// So much of the stack below where it ends is written to at most, while a copy stays.
@@ -18,19 +19,6 @@ const STACK_MORE_BYTES: u64 = 256 << 10;
 const STACK_MIN_BYTES: u64 = 1 << 20;
 /// SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS, as in /proc/PID/status.
 const SIGNALS_OF_DEATH: u64 = 0x4000_04f8;
-
-const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
-
-/// `struct ptrace_rseq_configuration`.
-#[repr(C)]
-#[derive(Default)]
-struct RseqConfiguration {
-    address: u64,
-    bytes: u32,
-    _signature: u32,
-    _flags: u32,
-    _pad: u32,
-}
 
 /// Writes what the copy has to know to the shared memory, which the program has at `base`; false if none may stay.
 pub(super) fn prepare(caller: &Caller, shared: &mut Shared, code_at: u64, base: u64) -> io::Result<bool> {
@@ -58,25 +46,18 @@ pub(super) fn prepare(caller: &Caller, shared: &mut Shared, code_at: u64, base: 
 /// True if a signal that ends a try is blocked, ignored or handled.
 fn has_own_signals(pid: i32) -> io::Result<bool> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let sets = ["SigBlk:", "SigIgn:", "SigCgt:"];
-    let set = |line: &str| {
-        let text = sets.iter().find_map(|name| line.strip_prefix(name))?;
-        u64::from_str_radix(text.trim(), 16).ok()
-    };
-    Ok(status.lines().filter_map(set).any(|set| set & SIGNALS_OF_DEATH != 0))
+    Ok(["SigBlk", "SigIgn", "SigCgt"].iter().any(|name| signal_set(&status, name) & SIGNALS_OF_DEATH != 0))
 }
 
 /// The pages where the kernel writes on which processor the thread runs (rseq(2)): 0 where there is none; `None` if nobody
 /// says where that is.
 fn kernels_pages(pid: i32) -> Option<[u64; 2]> {
-    let mut rseq = RseqConfiguration::default();
-    let place = (&raw mut rseq) as u64;
-    ptrace(PTRACE_GET_RSEQ_CONFIGURATION, pid, size_of::<RseqConfiguration>() as u64, place).ok()?;
-    if rseq.address == 0 {
+    let [address, bytes, _] = rseq_of(pid).ok()?;
+    if address == 0 {
         return Some([0; 2]);
     }
-    let first = rseq.address & !(PAGE - 1);
-    let last = (rseq.address.checked_add(u64::from(rseq.bytes.max(1)))? - 1) & !(PAGE - 1);
+    let first = address & !(PAGE - 1);
+    let last = (address.checked_add(bytes.max(1))? - 1) & !(PAGE - 1);
     Some([first, if last == first { 0 } else { last }])
 }
 

@@ -27,6 +27,24 @@ macro_rules! empty_outputs {
 
 pub(super) use empty_outputs;
 
+/// Says that the order is done.
+macro_rules! order_done {
+    () => {
+        r#"
+    // futex(DONE, FUTEX_WAKE)
+    mov eax, [r15 + 0x00]
+    mov [r15 + 0x04], eax
+    lea rdi, [r15 + 0x04]
+    mov esi, 1
+    mov edx, 1
+    mov eax, 202
+    syscall
+"#
+    };
+}
+
+pub(super) use order_done;
+
 /// Gives a try its input: ftruncate and pwrite64 of a file, or a new pipe.
 macro_rules! give_input {
     () => {
@@ -242,16 +260,11 @@ macro_rules! resident {
     xrstor64 [rbx + {VECTORS_AT}]
     jmp .Lretrovane_enter
 
-    // The order is done: futex(DONE, FUTEX_WAKE).
 .Ldone:
     mov [r15 + 0x0c], ebx
-    mov eax, [r15 + 0x00]
-    mov [r15 + 0x04], eax
-    lea rdi, [r15 + 0x04]
-    mov esi, 1
-    mov edx, 1
-    mov eax, 202
-    syscall
+"#,
+            super::resident_code::order_done!(),
+            r#"
     jmp .Lorder
 
     // Gives in edx:eax which vector registers are saved: all but those of AMX.

@@ -7,7 +7,7 @@
 
 use std::arch::global_asm;
 
-use super::resident_code::{SAVED_PAGES_MAX, empty_outputs, give_input, resident};
+use super::resident_code::{SAVED_PAGES_MAX, empty_outputs, give_input, order_done, resident};
 
 /// Places in the shared memory.
 pub(super) mod place {
@@ -239,15 +239,10 @@ retrovane_tries_begin:
     jne 30b
     test dword ptr [r15 + 0x14], 1
     jz 30b
-    // The order is done: futex(DONE, FUTEX_WAKE).
 90: mov [r15 + 0x0c], ebx
-    mov eax, [r15 + 0x00]
-    mov [r15 + 0x04], eax
-    lea rdi, [r15 + 0x04]
-    mov esi, 1
-    mov edx, 1
-    mov eax, 202
-    syscall
+"#,
+    order_done!(),
+    r#"
     jmp 10b
     // The try.
 100: test dword ptr [r15 + 0x14], 4
