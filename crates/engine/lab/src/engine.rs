@@ -380,7 +380,7 @@ impl Engine {
         let checkpoint_ns = self.checkpoints.schedule.map_or(u64::MAX, |schedule| schedule.next_ns);
         match self.next_time() {
             Some(at_ns) => self.sleep_until(at_ns.min(checkpoint_ns))?,
-            None => return self.end_without_future(),
+            None => return self.await_kernel(),
         }
         Ok(())
     }

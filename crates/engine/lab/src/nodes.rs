@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::Read;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use fabric::{HostId, Kind};
 use lane_protocol::{LAB_ENDED, LAB_ENTER, LAB_LAYER, LAB_NEXT, LAB_NODE_NEXT, LAB_WORDS, lab_state};
@@ -20,6 +21,10 @@ use crate::placeholders::OUTPUT_TOKENS;
 use crate::questions::{Answer, Outcome, Wait};
 use crate::spec::{Action, Event, NodeSpec, Spec};
 use crate::stop::StopReason;
+
+/// How often the kernel is given time, twice as much each time, where nobody can go on: a quarter of a second in all.
+const KERNEL_WAITS: u32 = 8;
+const KERNEL_WAIT: Duration = Duration::from_millis(1);
 
 /// Orders to the lab's own programs: what, and of which node or command.
 pub mod order {
@@ -80,9 +85,16 @@ pub struct Nodes {
     starts: VecDeque<(u64, usize)>,
     next_event: usize,
     due_outputs: BTreeSet<u64>,
+    /// How often the kernel was given time since a thread did something.
+    kernel_waits: u32,
 }
 
 impl Nodes {
+    /// A thread did something.
+    pub fn note_act(&mut self) {
+        self.kernel_waits = 0;
+    }
+
     pub fn new(spec: &Spec) -> Nodes {
         let nodes = spec.nodes.iter().map(|_| Node::default()).collect();
         let mut starts: Vec<_> =
@@ -259,8 +271,20 @@ impl Engine {
         Ok(())
     }
 
-    /// No thread can go on, and nothing will happen.
-    pub fn end_without_future(&mut self) -> Result<(), LabError> {
+    /// No thread can go on, and no time is awaited. The kernel may have something under way still: it hands what was written
+    /// to a terminal to the other side, and the signals of its keys, later (`flush_to_ldisc` on a work queue; Linux 6.12).
+    pub fn await_kernel(&mut self) -> Result<(), LabError> {
+        if self.nodes.kernel_waits == KERNEL_WAITS {
+            return self.end_without_future();
+        }
+        std::thread::sleep(KERNEL_WAIT * (1 << self.nodes.kernel_waits));
+        self.nodes.kernel_waits += 1;
+        self.sweep();
+        self.look_at_kernel();
+        Ok(())
+    }
+
+    fn end_without_future(&mut self) -> Result<(), LabError> {
         let is_open = |node: &&Node| node.end.is_none();
         if self.nodes.nodes.iter().filter(is_open).count() == 0 && self.nodes.orders.is_empty() {
             // Its first program was to end it.

@@ -119,8 +119,19 @@ impl Engine {
 
     /// The thread did something before it waits: others of its node look whether it was for them.
     pub fn touch_own(&mut self, slot: u32) {
+        self.nodes.note_act();
         let node = self.processes.node_of(slot);
         self.look_all(node, None);
+    }
+
+    /// Those that wait for anything of the kernel's, or for children, look.
+    pub fn look_at_kernel(&mut self) {
+        let is_for = |wait: &Wait| matches!(wait, Wait::Change { .. } | Wait::Children);
+        let looks: Vec<u32> =
+            self.waiting.values().filter(|(_, wait)| is_for(wait)).map(|(slot, _)| *slot).collect();
+        for slot in looks {
+            self.make_ready(slot, Answer::kind(lab_answer::LOOK));
+        }
     }
 
     /// How often the thread has spun since the clock moved last.
