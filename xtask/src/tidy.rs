@@ -8,6 +8,7 @@ mod cycles;
 mod documents;
 mod layers;
 mod lengths;
+mod manifests;
 mod names;
 mod notices;
 mod rooms;
@@ -44,7 +45,7 @@ impl std::fmt::Display for Finding {
 }
 
 /// The checks, each for one rule or a few that belong together.
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 14] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 15] = [
     layers::dependencies_point_downwards,
     rooms::import_what_stands_before,
     cycles::stay_small,
@@ -53,6 +54,7 @@ const CHECKS: [fn(&Tree) -> Vec<Finding>; 14] = [
     notices::have_observers_of_their_types,
     unsafe_code::is_forbidden_or_explained,
     lengths::are_short_or_excepted,
+    manifests::say_what_tests_there_are,
     names::say_what_is_there,
     source::panics_say_why,
     source::nothing_is_left_over,
