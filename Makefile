@@ -48,7 +48,7 @@ API_FUNCTIONS := checkpoint discard rollback replay rollbacks replaying check lo
 
 # The mirror: crates/mirror. Its pass is built where the headers of a clang are.
 MIRROR_LIBRARIES := $(TARGET_DIR)/release/libretrovane_mirror
-MIRROR_CLANGS := 14 15 16 17 18 19 20 21 22
+MIRROR_CLANGS := $(shell cat crates/mirror/pass/versions)
 MIRROR_PACKAGES := g++ clang-14 llvm-14-dev patch tar gzip python3 python3-pip/pip
 MIRROR_SERVERS := $(TARGET_DIR)/demo-mirror/redis-server
 MIRROR_FUNCTIONS := open_verified wait_verified close error opened recovered make_present alloc free set_root root checkpoint wait poll wrote differences
