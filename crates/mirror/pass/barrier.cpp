@@ -245,6 +245,8 @@ class Barrier {
 	SmallPtrSet<const Instruction *, 32> ranged;
 	/// A signal handler may store to the same place: the copy has to begin again then.
 	bool mayBeInterrupted = false;
+	/// A copy was replaced by a call of the library.
+	bool hasReplaced = false;
 
 public:
 	explicit Barrier(Module &module)
@@ -824,6 +826,17 @@ void Barrier::visitIntrinsic(IntrinsicInst *call)
 	if (auto *copy = dyn_cast<AnyMemIntrinsic>(call)) {
 		if (isOutside(copy->getRawDest()))
 			return;
+		// What is a call of libc's otherwise is one of the library's own, which loads the bytes once (copies.rs).
+		auto *transfer = dyn_cast<MemTransferInst>(call);
+		if (transfer && !transfer->isVolatile() && !isa<MemCpyInlineInst>(call) && transfer->getSourceAddressSpace() == 0) {
+			IRBuilder<> builder(call);
+			FunctionCallee own = module.getOrInsertFunction("rv_mirror_copy", word, word, word, word);
+			Value *to = address(builder, transfer->getRawDest()), *from = address(builder, transfer->getRawSource());
+			builder.CreateCall(own, {to, from, builder.CreateZExtOrTrunc(transfer->getLength(), word)});
+			call->eraseFromParent();
+			hasReplaced = true;
+			return;
+		}
 		IRBuilder<> builder(behind(call));
 		Value *bytes = builder.CreateZExtOrTrunc(copy->getLength(), word);
 		Value *at = address(builder, copy->getRawDest());
@@ -1295,7 +1308,8 @@ bool Barrier::run(Function &function, FunctionAnalysisManager &manager)
 		for (Instruction *instruction : block)
 			visit(instruction, pending);
 	}
-	bool changed = function.getInstructionCount() != before;
+	bool changed = function.getInstructionCount() != before || hasReplaced;
+	hasReplaced = false;
 	// The barrier is called below the stack pointer's red zone.
 	if (changed)
 		function.addFnAttr(Attribute::NoRedZone);

@@ -180,6 +180,23 @@ NEVER static void copies(char *to, const char *from, int n)
 	}
 }
 
+/* Copies whose size is not known until then, across a page's end and over themselves: what the same copies give elsewhere. */
+NEVER static void lengths(char *to)
+{
+	char wanted[600];
+	for (size_t n = 0; n <= 200; n++)
+		for (int distance = -40; distance <= 40; distance += n & 7 ? 40 : 5) {
+			for (int i = 0; i < 600; i++)
+				wanted[i] = to[i] = (char)(i * 7 + (int)n);
+			memmove(to + 200 + distance, to + 200, n);
+			memmove(wanted + 200 + distance, wanted + 200, n);
+			memcpy(to + 450, wanted + 300, n & 127);
+			memcpy(wanted + 450, to + 300, n & 127);
+			if (memcmp(to, wanted, 600))
+				failures++;
+		}
+}
+
 /* The pointer is to the stack in one call, and into the region in another. */
 NEVER static void through(int *where, int depth)
 {
@@ -391,6 +408,10 @@ int main(int argc, char **argv)
 	for (int n = 1; n < 40; n += 6)
 		copies(p + 900000 + 64 * n, p + 880000, n);
 	look("copies");
+	char *page = (char *)(((uintptr_t)p + 840000) & ~(uintptr_t)4095);
+	lengths(page - 300);
+	lengths(page - 520);
+	look("copies of any length");
 	unaligned(p + 16384, 0x1122334455667788);
 	look("unaligned");
 	struct big local = make(3);
@@ -426,6 +447,7 @@ int main(int argc, char **argv)
 		loops((void *)(p + 196608), 10000, round);
 		atomics(memset(p + 327680, 0, 64));
 	}
+	lengths(page - 300);
 	if (checkpoint < 0 || rv_mirror_wait(region, checkpoint, -1) < 0)
 		failures++;
 	rv_mirror_wait_idle(region);

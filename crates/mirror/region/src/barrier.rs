@@ -1,28 +1,39 @@
 //! The barrier as functions: for stores that compiled code does not mirror by itself.
 
-use std::arch::asm;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU8, AtomicU64, compiler_fence};
 
-use crate::layout::{PAGE, is_in_window};
-use crate::{protocol, sections};
+use crate::layout::{PAGE, is_in_window, marks_of};
+use crate::protocol;
+use crate::sections::{self, CONTROL};
 
-/// Stores a word to the region and to its mirror.
+/// Stores a word to the region and to its mirror: in place, as compiled code does
+/// (docs/adr/0099-plain-stores-are-mirrored-in-place.md).
 ///
 /// # Safety
-/// The address is that of an aligned word in the open region, which nobody else uses now.
+/// The address is that of an aligned word in the open region, which nobody else uses now: no signal handler of this thread either.
 #[inline]
 pub unsafe fn put(address: usize, value: u64) {
     debug_assert!(is_in_window(address) && address.is_multiple_of(8));
-    // SAFETY: the word is ours to write, as the caller says; the barrier changes the mirror and
-    // the registers that are named.
-    unsafe {
-        (address as *mut u64).write_volatile(value);
-        asm!(
-            "call {put}",
-            put = sym sections::rv_mirror_put8,
-            in("rax") address,
-            out("r10") _,
-            out("r11") _,
-        );
+    // SAFETY: the word is ours to write, as the caller says; its mirror and its page's mark are mapped as long as it is.
+    let (own, mark) = unsafe { (&*(address as *const AtomicU64), &*(marks_of(address) as *const AtomicU8)) };
+    own.store(value, Relaxed);
+    compiler_fence(SeqCst);
+    let mut offset = CONTROL.offset.load(Relaxed);
+    if offset == 0 {
+        mark.store(1, Relaxed);
+        compiler_fence(SeqCst);
+        // Frozen: looked at once more, as the mirror may have been thawed, and the marks taken, before this one.
+        offset = CONTROL.offset.load(Relaxed);
+        if offset == 0 {
+            return;
+        }
+    }
+    // SAFETY: as above.
+    unsafe { (*((address + offset) as *const AtomicU64)).store(value, Relaxed) };
+    compiler_fence(SeqCst);
+    if mark.load(Relaxed) == 0 {
+        mark.store(1, Relaxed);
     }
 }
 

@@ -32,6 +32,7 @@ mod cells;
 mod check;
 mod checkpoints;
 mod containers;
+mod copies;
 mod error;
 mod fence;
 mod files;

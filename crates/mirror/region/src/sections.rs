@@ -106,33 +106,6 @@ macro_rules! mark {
     };
 }
 
-/// Marks the page of the word at `rax`, and copies it to its mirror if that is not frozen.
-///
-/// # Safety
-/// To be called by inline assembly: the address in `rax` is that of an aligned word of the
-/// region; `r10`, `r11` and the flags change.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-pub unsafe extern "C" fn rv_mirror_put8() {
-    naked_asm!(
-        enter!(),
-        mark!("rax"),
-        "
-        mov r11, [rip + {control} + {offset}]
-        test r11, r11
-        jz 93f
-        mov r10, [rax]
-        mov [rax + r11], r10
-    93: ret
-        ",
-        descriptor!(),
-        control = sym CONTROL,
-        rseq = const RSEQ,
-        offset = const OFFSET,
-        page = const PAGE_BITS,
-    )
-}
-
 /// Copies `rsi` bytes from `rdi` to `r11`, the first and last 16 of which are in `xmm0` and `xmm1`: those of fewer than 16 bytes, and
 /// of more than [`SHORT_BYTES_MAX`].
 macro_rules! copy_pieces {
