@@ -41,7 +41,14 @@ int main(int argc, char **argv)
 	if (argc < 3 || rv_mirror_open(argv[1], &options, &region) < 0)
 		return 2;
 	char *block = rv_mirror_aligned_alloc(region, 64, 4096);
-	if (!strcmp(argv[2], "asm") || !strcmp(argv[2], "behind")) {
+	int isDuring = !strcmp(argv[2], "during");
+	if (isDuring) {
+		/* As slow as a disk can be: some seconds. */
+		memset(rv_mirror_aligned_alloc(region, 128 << 10, 4096), 1, 128 << 10);
+		rv_mirror_set_rate(region, 64 << 10);
+	}
+	int64_t checkpoint = isDuring ? rv_mirror_checkpoint(region, 1) : 0;
+	if (isDuring || !strcmp(argv[2], "asm") || !strcmp(argv[2], "behind")) {
 		/* Stores beside it, which are mirrored. */
 		block[8] = 1;
 		memset(block + 64, 2, 500);
@@ -56,6 +63,13 @@ int main(int argc, char **argv)
 		saved(block);
 	else
 		pointed(block);
+	if (isDuring) {
+		if (rv_mirror_poll(region, checkpoint) != 0)
+			return 3;
+		rv_mirror_set_rate(region, 0);
+		rv_mirror_wait(region, checkpoint, -1);
+		rv_mirror_wait_idle(region);
+	}
 	/* Behind it the page is made equal to its mirror, since it was stored to meanwhile. */
 	if (!strcmp(argv[2], "behind")) {
 		rv_mirror_wait(region, rv_mirror_checkpoint(region, 0), -1);

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::check;
+use crate::check::{self, Snapshot};
 use crate::error::Error;
 use crate::fence;
 use crate::files::DiskFile;
@@ -39,6 +39,8 @@ struct Progress {
     given: u64,
     /// The last one whose moment is past.
     frozen: u64,
+    /// The last one behind which stores were mirrored again.
+    thawed: u64,
     /// The last one that is durable or failed.
     done: u64,
     /// A checkpoint is under way: the mirror is frozen, or is being brought up to date.
@@ -104,8 +106,13 @@ impl Checkpoints {
         drop(progress);
         self.note_missed(memory);
         protocol::freeze();
-        self.lock().frozen = ticket;
+        let mut progress = self.lock();
+        progress.frozen = ticket;
         self.changed.notify_all();
+        // What this thread stores without a barrier is not to be hidden by the checkpoint that it has asked for.
+        while check::is_before_checkpoints() && progress.thawed < ticket {
+            progress = self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
+        }
         Ok(Ticket(ticket))
     }
 
@@ -294,14 +301,31 @@ impl Checkpoints {
                 written = written.and_then(|()| memory.warm_all());
                 is_private = written.is_ok();
             }
-            let copy = |offset: usize, into: &mut [u8]| memory.copy_mirror(offset, into);
-            let written = written.and_then(|()| slots.write(&changed, copy, |bytes| self.pause(bytes)));
-            self.tell(ticket, written, changed.count());
-            protocol::thaw();
-            self.resynchronise(memory, &mut changed);
+            let pause = |bytes: usize| self.pause(bytes);
+            if check::is_before_checkpoints() {
+                let snapshot = Snapshot::of(memory, &slots.pages_with(&changed));
+                let of_then = changed.clone();
+                self.mirror_again(memory, &mut changed, ticket);
+                let copy = |offset: usize, into: &mut [u8]| snapshot.copy(offset, into);
+                let written = written.and_then(|()| slots.write(&of_then, copy, pause));
+                self.tell(ticket, written, of_then.count());
+            } else {
+                let copy = |offset: usize, into: &mut [u8]| memory.copy_mirror(offset, into);
+                let written = written.and_then(|()| slots.write(&changed, copy, pause));
+                self.tell(ticket, written, changed.count());
+                self.mirror_again(memory, &mut changed, ticket);
+            }
             self.lock().busy = false;
             self.changed.notify_all();
         }
+    }
+
+    /// Mirrors stores again, and brings the mirror up to date.
+    fn mirror_again(&self, memory: &Memory, changed: &mut Pages, ticket: u64) {
+        protocol::thaw();
+        self.resynchronise(memory, changed);
+        self.lock().thawed = ticket;
+        self.changed.notify_all();
     }
 
     /// The next checkpoint, frozen; `None` at the end.

@@ -266,6 +266,14 @@ impl<F: SlotFile> Slots<F> {
         Ok(&self.damaged[known..])
     }
 
+    /// The pages that a checkpoint may write, of which these have changed since the last one.
+    pub fn pages_with(&self, changed: &Pages) -> Pages {
+        let mut pages = changed.clone();
+        self.stale.iter().for_each(|stale| pages.add(stale));
+        (0..self.size / PAGE).filter(|page| self.hash(*page) != 0).for_each(|page| pages.insert(page));
+        pages
+    }
+
     /// Makes the next checkpoint durable: `changed` since the last one that was begun. `copy` copies bytes from an offset
     /// on, of pages that may still change: what is written has the checksum of what is written. `pause` is
     /// called with the bytes of each write.

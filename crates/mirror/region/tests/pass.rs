@@ -171,22 +171,25 @@ fn what_cannot_be_mirrored_is_said() {
     }
 }
 
-/// A store that was missed is no difference behind a checkpoint, and is found where it is looked for before each.
+/// A store that was missed before a checkpoint, or while it is written, is no difference behind it, and is found with the check.
 #[test]
 fn what_a_checkpoint_hides_is_found_before_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some((version, plugin)) = plugins().first() else { return };
     let program = folder.path().join("refused");
     compile(*version, plugin, &["-O2", "-mavx", "-mcx16", "-mxsave"], "refused.c", &program);
-    let missed = |name: &str, check: Option<&str>| {
+    let missed = |kind: &str, check: Option<&str>| {
         let mut command = Command::new(&program);
-        command.arg(folder.path().join(name)).arg("behind");
+        command.arg(folder.path().join(format!("{kind}-{}", check.is_some()))).arg(kind);
         check.map(|check| command.env("RETROVANE_MIRROR_CHECK", check));
         let said = run(&mut command);
         said.split(' ').next().and_then(|count| count.parse::<usize>().ok()).expect("a count")
     };
-    assert_eq!(missed("without", None), 0);
-    assert_eq!(missed("with", Some("1")), 1);
+    assert_eq!(missed("behind", None), 0);
+    assert_eq!(missed("behind", Some("1")), 1);
+    // While the checkpoint is written, too.
+    assert_eq!(missed("during", None), 0);
+    assert_eq!(missed("during", Some("1")), 1);
 }
 
 /// What another version of the pass has made is refused by the linker, by a name with that version.
