@@ -159,14 +159,18 @@ static void others(void)
 	end_all(1);
 }
 
-/* The writing end of a pipe goes to another process in a message, over a pair and over a connection. */
-static void rights(int from, int to, const char *name)
+/* The writing end of a pipe goes to another process in a message, over a pair and over a connection; alone, or as the
+ * second of several messages of one call. */
+static void rights(int from, int to, const char *name, int are_many)
 {
 	int ends[2];
 	char text[64], control[CMSG_SPACE(sizeof(int))] = {0};
 	struct iovec part = {text, 1};
 	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control,
 				 .msg_controllen = sizeof control};
+	char plain_text[1] = {'-'};
+	struct iovec plain_part = {plain_text, 1};
+	struct mmsghdr both[2] = {{.msg_hdr = {.msg_iov = &plain_part, .msg_iovlen = 1}}, {.msg_hdr = message}};
 	must(pipe(ends) == 0, "pipe");
 	if (fork() == 0) {
 		int end;
@@ -174,7 +178,12 @@ static void rights(int from, int to, const char *name)
 		close(ends[1]);
 		/* Its number is another one there. */
 		must(dup2(0, ends[1]) == ends[1], "dup2");
-		must(recvmsg(to, &message, 0) == 1, "recvmsg");
+		if (are_many) {
+			must(recvmmsg(to, both, 2, 0, NULL) == 2, "recvmmsg");
+			message = both[1].msg_hdr;
+		} else {
+			must(recvmsg(to, &message, 0) == 1, "recvmsg");
+		}
 		memcpy(&end, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof end);
 		int bytes = snprintf(text, sizeof text, "by %s", name);
 		_exit(write(end, text, bytes) != bytes);
@@ -185,7 +194,10 @@ static void rights(int from, int to, const char *name)
 	header->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(header), &ends[1], sizeof(int));
 	text[0] = '.';
-	must(sendmsg(from, &message, 0) == 1, "sendmsg");
+	if (are_many)
+		must(sendmmsg(from, both, 2, 0) == 2, "sendmmsg");
+	else
+		must(sendmsg(from, &message, 0) == 1, "sendmsg");
 	show(text, read(ends[0], text, sizeof text));
 	close(ends[0]);
 	close(ends[1]);
@@ -197,10 +209,11 @@ static void passed(void)
 	int pair[2], listener = socket(AF_UNIX, SOCK_STREAM, 0), client = socket(AF_UNIX, SOCK_STREAM, 0);
 	struct sockaddr_un path = {.sun_family = AF_UNIX, .sun_path = "passed"};
 	must(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "socketpair");
-	rights(pair[0], pair[1], "rights of a pair");
+	rights(pair[0], pair[1], "rights of a pair", 0);
+	rights(pair[0], pair[1], "rights of many", 1);
 	must(bind(listener, (struct sockaddr *)&path, sizeof path) == 0 && listen(listener, 1) == 0, "bind");
 	must(connect(client, (struct sockaddr *)&path, sizeof path) == 0, "connect");
-	rights(accept(listener, NULL, NULL), client, "rights of a connection");
+	rights(accept(listener, NULL, NULL), client, "rights of a connection", 0);
 }
 
 static int of_thread[2];

@@ -6,7 +6,8 @@
 //! Invariant: an arrow that is not certain says so; which of several equal messages of several senders came
 //! first is not in the logs.
 //!
-//! Deliberately absent: a replay; descriptors that sendmmsg(2) passed, whose numbers the sender's log does not hold.
+//! Deliberately absent: a replay; descriptors of more than the first 16 messages of a sendmmsg(2), which the sender's
+//! log does not hold.
 
 mod calls;
 mod descriptors;

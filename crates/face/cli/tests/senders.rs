@@ -76,7 +76,7 @@ fn each_message_leads_to_who_sent_it() {
         assert_eq!(back["received"][0]["event"], received[0]["position"], "{message}: {back}");
         asked += 1;
     }
-    assert_eq!(asked, 19, "{}", meetings.said);
+    assert_eq!(asked, 20, "{}", meetings.said);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn signals_deaths_waits_and_queues_have_senders() {
     assert_eq!(deaths.len(), 1, "{deaths:?}");
     by(&deaths[0], "signal", "SIGKILL) = 0");
     let waits = meetings.events("waitid", "");
-    assert_eq!(waits.len(), 14);
+    assert_eq!(waits.len(), 15);
     for wait in &waits {
         by(wait, "wait", "+++ exited with 0 +++");
     }
@@ -175,6 +175,8 @@ fn descriptors_that_went_with_a_message_are_shown() {
     let meetings = Meetings::record();
     let sent = meetings.events("sendmsg", "SCM_RIGHTS [");
     assert_eq!(sent.len(), 2, "{sent:?}");
+    let of_many = meetings.events("sendmmsg", "{msg_len=1}, {msg_len=1, msg_control=[{SCM_RIGHTS [");
+    assert_eq!(of_many.len(), 1, "{of_many:?}");
 }
 
 /// `sender` in gdb says who sent what was read, and leads there.

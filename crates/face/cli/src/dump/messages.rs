@@ -14,6 +14,8 @@ use crate::control_messages::{ControlMessage, control_messages};
 const HEADER_BYTES: u64 = 56;
 /// Bytes of `struct mmsghdr`.
 const COUNTED_HEADER_BYTES: u64 = 64;
+/// Where the address of the control data stands in it.
+const CONTROL_AT: u64 = 32;
 /// Messages of which the lengths are shown.
 const SHOWN_MAX: u64 = 16;
 
@@ -112,7 +114,16 @@ pub fn lengths(out: &mut String, call: &Call<'_>, value: u64) {
         let data = received.or_else(sent)?;
         Some(u32::from_le_bytes(data.get(..4)?.try_into().ok()?))
     };
-    let lengths: Vec<String> =
-        (0..count).filter_map(length).map(|len| format!("{{msg_len={len}}}")).collect();
+    let control = |index: u64| {
+        let at = (index * COUNTED_HEADER_BYTES + CONTROL_AT) as usize;
+        let all = call.blob(Tag::Memory, value)?;
+        let address = u64::from_le_bytes(all.data.get(at..at + 8)?.try_into().ok()?);
+        let mut shown = ", msg_control=".to_owned();
+        show_control(&mut shown, call.blob(Tag::Sent, address)?.data);
+        Some(shown)
+    };
+    let shown =
+        |index: u64| Some(format!("{{msg_len={}{}}}", length(index)?, control(index).unwrap_or_default()));
+    let lengths: Vec<String> = (0..count).filter_map(shown).collect();
     if lengths.is_empty() { address(out, value) } else { put(out, format_args!("[{}]", lengths.join(", "))) }
 }

@@ -10,13 +10,15 @@ use super::ends::{Address, Connection};
 use super::{Meeting, Place, Senders};
 use crate::control_messages::passed_descriptors;
 use crate::dump::waited_for;
-use crate::lane_events::WholeEvent;
+use crate::lane_events::{BlobView, WholeEvent};
 
 const CLOEXEC: u64 = 0o2_000_000;
 const MSG_PEEK: u64 = 2;
 /// Bytes of `struct msghdr`, and of `struct mmsghdr`.
 const HEADER_BYTES: u64 = 56;
 const COUNTED_HEADER_BYTES: u64 = 64;
+/// Where the address of the control data stands in it.
+const CONTROL_AT: usize = 32;
 /// Messages of one call that are looked at.
 const MESSAGES_MAX: u64 = 1024;
 
@@ -382,8 +384,8 @@ impl Senders {
     }
 
     /// Descriptors that a message takes with it; of many the log has the first ones.
-    fn note_passed(&mut self, end: EndNumber, process: usize, whole: &WholeEvent) {
-        let Some(control) = whole.blobs().find(|blob| blob.tag == Tag::Sent) else { return };
+    fn note_passed(&mut self, end: EndNumber, process: usize, control: Option<BlobView<'_>>) {
+        let Some(control) = control else { return };
         let numbers = passed_descriptors(control.data);
         let ends = numbers.iter().map(|number| self.descriptors.end_of(process, *number)).collect();
         self.ends.pass(end, ends);
@@ -398,7 +400,7 @@ impl Senders {
         };
         // Of a message the log has the descriptors in it alone.
         if call == Call::SendMessage {
-            self.note_passed(end, at.process, whole);
+            self.note_passed(end, at.process, whole.blobs().find(|blob| blob.tag == Tag::Sent));
             return self.ends.send(end, at, event.result() as u64, &[], None);
         }
         let first = whole
@@ -424,8 +426,19 @@ impl Senders {
             };
             let bytes = u64::from(alone.or_else(among).unwrap_or(0));
             match call {
-                Call::SendMessages => self.ends.send(end, at, bytes, &[], None),
-                _ => self.ends.receive(end, at, bytes, &[], None),
+                Call::SendMessages => {
+                    let control = any_blob(whole, event.arg(1)).map(|all| control_of(all, index));
+                    let sent =
+                        |blob: &BlobView<'_>| blob.tag == Tag::Sent && Some(Some(blob.address)) == control;
+                    self.note_passed(end, at.process, whole.blobs().find(sent));
+                    self.ends.send(end, at, bytes, &[], None);
+                }
+                _ => {
+                    let control = control_of(memory(whole, header), 0).unwrap_or(0);
+                    let numbers = passed_descriptors(memory(whole, control));
+                    self.note_arrived(end, at.process, &numbers, event.arg(3));
+                    self.ends.receive(end, at, bytes, &[], None);
+                }
             }
         }
     }
@@ -434,6 +447,11 @@ impl Senders {
 /// An address with a port of 0 is any.
 fn is_whole(address: &Address) -> bool {
     !matches!(address, Address::Inet { port: 0, .. })
+}
+
+/// Where the control data of a message of several are; of one header, the first is meant.
+fn control_of(headers: &[u8], index: u64) -> Option<u64> {
+    long(headers, (index * COUNTED_HEADER_BYTES) as usize + CONTROL_AT).filter(|address| *address != 0)
 }
 
 fn memory(whole: &WholeEvent, address: u64) -> &[u8] {

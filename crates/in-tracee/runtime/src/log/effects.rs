@@ -58,6 +58,8 @@ pub static SHORT: [u8; syscall_model::NR_MAX + 1] = {
 pub const LONG_WAY: u8 = 0xff;
 /// In [`SHORT`]: asks for the time, with a short way of its own.
 pub const TIME: u8 = 0xfe;
+/// Messages of one sendmmsg(2) whose descriptors are logged.
+const PASSING_MESSAGES_MAX: i64 = 16;
 
 /// The work that these arguments need.
 pub const fn work_of(args: &[Arg]) -> u8 {
@@ -120,11 +122,24 @@ pub fn log_sent(model: &[Arg], args: &[u64; 6], result: i64) {
                 Some(found) => found,
                 None => continue,
             },
+            Ty::MmsgIn(_) => {
+                log_passed(args[index], result);
+                continue;
+            }
             _ => continue,
         };
         let bytes = bytes.min(SENT_BYTES_MAX);
         if address != 0 && bytes > 0 && !is_overwritten(model, args, result, address, bytes) {
             process().log.sent(address, bytes);
+        }
+    }
+}
+
+/// Logs the descriptors of so many messages that were sent; of many messages those of the first.
+fn log_passed(messages: u64, count: i64) {
+    for index in 0..count.clamp(0, PASSING_MESSAGES_MAX) as u64 {
+        if let Some((address, bytes)) = passed_descriptors(messages.wrapping_add(index * 64)) {
+            process().log.sent(address, bytes.min(SENT_BYTES_MAX));
         }
     }
 }
