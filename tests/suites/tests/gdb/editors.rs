@@ -140,6 +140,38 @@ fn check_extension(tool: &Tool) -> TestResult {
     compare(&format!("{}{}", outcome.stdout_text(), outcome.stderr_text()), &["the extension is whole"], &[])
 }
 
+/// Perfetto's own classes of its format, as `make setup-test` fetches them.
+fn perfetto_classes() -> PathBuf {
+    suites::target_directory().join("sources/perfetto")
+}
+
+/// What `timeline` writes for Perfetto, read by Perfetto's classes: each event is a slice of its thread, each arrow a flow.
+fn check_perfetto(tool: &Tool) -> TestResult {
+    let scratch = Scratch::new("perfetto")?;
+    let (home, program) = (scratch.fresh_directory("home")?, scratch.join("program"));
+    let mut compiler = Command::new("gcc");
+    compiler.args(["-g", "-O1", "-pthread", "-o"]).arg(&program).arg(root().join("tests/senders/meets.c"));
+    run(compiler, RUN_TIME_MAX)?;
+    let words: [&[&str]; 3] = [
+        &["record", "--quiet", "-o", "trace", "--", "./program"],
+        &["timeline", "--quiet", "trace", "--perfetto", "own.pftrace"],
+        &["timeline", "--quiet", "trace", "--perfetto", "own.json"],
+    ];
+    for words in words {
+        let mut command = Command::new(&tool.binary);
+        command.args(words).current_dir(scratch.path());
+        suites::plain_environment(&mut command, &home);
+        run(command, RUN_TIME_MAX)?;
+    }
+    let mut python = Command::new("python3");
+    python.arg(root().join("tests/page/slices.py")).args(["own.pftrace", "own.json"]);
+    suites::plain_environment(&mut python, &home);
+    python.current_dir(scratch.path()).env("PYTHONPATH", perfetto_classes());
+    let outcome = run(python, RUN_TIME_MAX)?;
+    let expected = ["slices as in the JSON: True", "tracks: True", "arrows: True", "processes: 17"];
+    compare(&format!("{}{}", outcome.stdout_text(), outcome.stderr_text()), &expected, &[])
+}
+
 /// The package that checks messages of agents, as `make setup-test` fetches it.
 fn agents_modules() -> PathBuf {
     suites::target_directory().join("sources/mcp")
@@ -195,5 +227,11 @@ pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
             agent.with_kind("needs node and the client of agents (make setup-test)").with_ignored_flag(true)
         }
     };
-    SCENARIOS.iter().map(one).chain([extension, agent]).collect()
+    let own = Arc::clone(tool);
+    let perfetto = Trial::test("perfetto_classes", move || check_perfetto(&own).map_err(Failed::from));
+    let perfetto = match perfetto_classes().join("perfetto").exists() {
+        true => perfetto,
+        false => perfetto.with_kind("needs Perfetto's classes (make setup-test)").with_ignored_flag(true),
+    };
+    SCENARIOS.iter().map(one).chain([extension, agent, perfetto]).collect()
 }
