@@ -9,6 +9,8 @@ use serde_json::json;
 use timeline::TimelineError;
 use trace_store::{Cut, StoreError};
 
+use crate::answer_file;
+
 /// A hunt ended and nothing had failed.
 pub const NOT_CAUGHT: u8 = 1;
 /// The command line makes no sense.
@@ -268,7 +270,8 @@ pub fn of_shown(trace: Option<&Cut>) -> ExitCode {
 /// Says what went wrong and gives the code that stands for it.
 pub fn failure(code: u8, error: &dyn std::fmt::Display) -> ExitCode {
     diagnostics::tell!("retrovane: {error}");
-    if is_json_wanted() {
+    let is_written = answer_file::write(&error_object(code, error));
+    if !is_written && is_json_wanted() && !answer_file::is_elsewhere() {
         as_json(code, error);
     }
     ExitCode::from(code)
@@ -276,9 +279,12 @@ pub fn failure(code: u8, error: &dyn std::fmt::Display) -> ExitCode {
 
 /// The error for a program that reads the command's answer.
 pub fn as_json(code: u8, error: &dyn std::fmt::Display) {
-    let error = json!({"error": error.to_string(), "code": code});
     // Who reads no more needs no error.
-    let _ = writeln!(io::stdout(), "{error}");
+    let _ = writeln!(io::stdout(), "{}", error_object(code, error));
+}
+
+fn error_object(code: u8, error: &dyn std::fmt::Display) -> serde_json::Value {
+    json!({"error": error.to_string(), "code": code})
 }
 
 /// True where the command was asked for JSON; behind `--` the words are the program's.
@@ -297,7 +303,13 @@ pub fn of_command_line(error: &clap::Error) -> ! {
         // What is wrong, without how to call it.
         let what = text.lines().take_while(|line| !line.starts_with("Usage:"));
         let what = what.map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
-        as_json(USAGE, &what.trim_start_matches("error: "));
+        let what = what.trim_start_matches("error: ");
+        if answer_file::is_elsewhere() {
+            answer_file::open_of_bad_line();
+            answer_file::write(&error_object(USAGE, &what));
+        } else {
+            as_json(USAGE, &what);
+        }
     }
     error.exit()
 }
@@ -314,6 +326,14 @@ pub fn of_command(result: Result<ExitCode, CommandError>) -> ExitCode {
 /// The code of a program's end, as shells have it.
 pub fn of_program(status: ExitReport) -> ExitCode {
     ExitCode::from(code_of_program(status))
+}
+
+/// A program's end, as it stands in JSON.
+pub fn end_object(status: ExitReport) -> serde_json::Value {
+    match status {
+        ExitReport::Exited(code) => json!({"exited": code}),
+        ExitReport::Killed(signal) => json!({"killed": signal}),
+    }
 }
 
 /// The same as a number.

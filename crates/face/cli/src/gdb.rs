@@ -60,8 +60,8 @@ impl GdbArguments {
         GdbArguments { gdb: true, at: Some(position), batch, ex, ..GdbArguments::default() }
     }
 
-    /// True if gdb, or another debugger, is wanted rather than a plain replay.
-    pub fn are_wanted(&self) -> bool {
+    /// True if gdb, or another debugger, is wanted rather than a plain replay, which is what a program asks for.
+    pub fn are_wanted(&self, by_program: bool) -> bool {
         let asked = self.gdb
             || self.batch
             || self.at.is_some()
@@ -69,7 +69,7 @@ impl GdbArguments {
             || !self.ex.is_empty()
             || self.server.is_some();
         let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
-        asked || (terminal && !self.run)
+        asked || (terminal && !self.run && !by_program)
     }
 }
 

@@ -12,7 +12,9 @@ use clap::{Args, ValueEnum};
 use lane_protocol::Interception;
 use recorder::live::{CheckpointWay, LiveOptions, OnCrash, Recover, ServeDebugger};
 use recorder::{ExitReport, RecordOptions, record};
+use trace_store::TraceReader;
 
+use crate::answer_file::{self, JsonArguments};
 use crate::exit;
 use crate::record::{code_of, options_of};
 use crate::settings::Settings;
@@ -98,6 +100,8 @@ pub struct LiveArguments {
     /// Intercept system calls by seccomp instead of syscall user dispatch
     #[arg(long)]
     seccomp: bool,
+    #[command(flatten)]
+    json: JsonArguments,
     /// The program and its arguments
     #[arg(required_unless_present = "attach", trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -317,6 +321,7 @@ impl LiveArguments {
             crash_dir: None,
             attach,
             seccomp,
+            json: JsonArguments::default(),
             command,
         }
     }
@@ -359,7 +364,7 @@ pub fn run_session(
     folder: Option<&Path>,
     settings: &Settings,
 ) -> ExitCode {
-    let home = match settings.home_to_write() {
+    let home = match arguments.json.open().and_then(|()| settings.home_to_write()) {
         Ok(home) => home,
         Err(error) => return exit::failure(error.code(), &error),
     };
@@ -401,7 +406,7 @@ pub fn run_session(
             saved_signals: arguments.on_crash.saved_signals,
             recover: arguments.recover.into(),
             kills_children: matches!(arguments.children, Children::Kill),
-            crash_dir,
+            crash_dir: crash_dir.clone(),
             debugger,
             debugged,
         }),
@@ -412,8 +417,19 @@ pub fn run_session(
     let outcome = record(options);
     let _ = fs::remove_dir_all(&trace_dir); // what stays of it, nobody needs
     let _ = folder.map(fs::remove_dir_all);
+    if let (Ok(outcome), true) = (&outcome, arguments.json.is_given()) {
+        answer_file::write(&session_object(&name, &crash_dir, outcome.status));
+    }
     let ended = outcome.map(|outcome| end_as(outcome.status, arguments.attach.is_some()));
     ended.unwrap_or_else(|error| exit::failure(code_of(&error), &error))
+}
+
+/// What became of a session, for programs.
+fn session_object(name: &str, crash_dir: &Path, status: ExitReport) -> serde_json::Value {
+    let saved = TraceReader::open(crash_dir).ok().map(|_| crash_dir);
+    serde_json::json!({
+        "session": name, "trace": saved, "end": exit::end_object(status), "code": exit::code_of_program(status),
+    })
 }
 
 /// Ends as the program did.

@@ -5,6 +5,7 @@
 //! state of its own.
 #![forbid(unsafe_code)]
 
+mod answer_file;
 mod births;
 mod columns;
 mod command_line;

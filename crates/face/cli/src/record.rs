@@ -8,8 +8,10 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use lane_protocol::{Detection, Interception};
 use recorder::{ExitReport, InjectError, ProgramError, RecordError, RecordOptions, Refusal, record};
+use serde_json::{Value, json};
 use trace_store::{LaneEnd, TraceReader, traces};
 
+use crate::answer_file::{self, JsonArguments};
 use crate::exit;
 use crate::policy::InputArguments;
 use crate::seeds;
@@ -25,7 +27,7 @@ Examples:
   retrovane record --input 'file:/usr/**=refer' -- gcc -c main.c
   (ulimit -c 0; retrovane record sh -c 'sort < in | uniq -c')
 
-Ends with the program's own exit code. Everything after the program belongs to
+Ends with the program's own exit code. --json FILE says in one object what was recorded. Everything after the program belongs to
 it; `--` makes that clear.";
 
 /// Run a program and record what it does.
@@ -67,6 +69,8 @@ pub struct RecordArguments {
     volatile: bool,
     #[command(flatten)]
     policies: InputArguments,
+    #[command(flatten)]
+    json: JsonArguments,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -100,7 +104,7 @@ impl RecordArguments {
 
 /// Records, and ends as the program ended.
 pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
-    let home = match settings.home_to_write() {
+    let home = match arguments.json.open().and_then(|()| settings.home_to_write()) {
         Ok(home) => home,
         Err(error) => return exit::failure(error.code(), &error),
     };
@@ -162,10 +166,29 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
         name_latest(&home, &outcome.trace_dir);
     }
     tell_recorded(&outcome.trace_dir, is_named, settings);
+    if arguments.json.is_given() {
+        answer_file::write(&recorded(&outcome.trace_dir, outcome.status, chaos_seed));
+    }
     if let ExitReport::Killed(signal) = outcome.status {
         injector::die_by_signal(signal);
     }
     exit::of_program(outcome.status)
+}
+
+/// What became of a recording, for programs.
+fn recorded(trace_dir: &Path, status: ExitReport, seed: Option<u64>) -> Value {
+    let trace = TraceReader::open(trace_dir).ok();
+    let mut object = json!({
+        "trace": std::path::absolute(trace_dir).unwrap_or_else(|_| trace_dir.to_owned()),
+        "events": trace.as_ref().map(|trace| trace.totals().events),
+        "processes": trace.as_ref().map(|trace| trace.lanes().len()),
+        "end": exit::end_object(status),
+        "code": exit::code_of_program(status),
+    });
+    if let Some(seed) = seed {
+        object["seed"] = Value::from(seed);
+    }
+    object
 }
 
 /// For somebody at a terminal: what was recorded, and what can be done next.
@@ -259,6 +282,7 @@ fn run_unrecorded(program: &OsStr, arguments: &[OsString], why: &RecordError) ->
     let error = match injector::resolve(program, arguments) {
         Ok(resolved) => {
             diagnostics::tell!("retrovane: {why}; the program runs unrecorded");
+            answer_file::write(&json!({"error": format!("{why}; the program runs unrecorded")}));
             RecordError::Inject(injector::become_program(&resolved))
         }
         Err(error) => RecordError::Program(error),

@@ -6,10 +6,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use events::real::{DIFFERS, GOES_ON, Note};
-use replayer::{Real, ReplayOptions, ReplayOutcome, ReportKind, replay};
+use replayer::{ExitReport, Real, ReplayOptions, ReplayOutcome, ReportKind, replay};
+use serde_json::{Value, json};
 use trace_store::TraceReader;
 use trace_store::pack::is_pack;
 
+use crate::answer_file::{self, JsonArguments};
 use crate::exit::{self, CommandError};
 use crate::gdb::{self, GdbArguments};
 use crate::pack::unpack;
@@ -35,7 +37,7 @@ work, and `help retrovane` lists more. Elsewhere, or with --run, it replays to
 the end.
 
 It shows what the program wrote to its standard output and error, and --run ends with its
-exit code.";
+exit code. --json FILE says in one object how it ended.";
 
 /// Replay a trace: the program does the same again, touching nothing outside.
 #[derive(Args, Debug)]
@@ -62,15 +64,21 @@ pub struct ReplayArguments {
     policies: PolicyArguments,
     #[command(flatten)]
     gdb: GdbArguments,
+    #[command(flatten)]
+    json: JsonArguments,
 }
 
 /// Replays, and ends with the recorded exit code.
 pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
-    let trace_dir = match find(arguments.trace.as_deref(), settings) {
+    let found = arguments.json.open().and_then(|()| find(arguments.trace.as_deref(), settings));
+    let trace_dir = match found {
         Ok(dir) => dir,
         Err(error) => return exit::failure(error.code(), &error),
     };
-    if arguments.gdb.are_wanted() && !arguments.show {
+    if arguments.gdb.are_wanted(arguments.json.is_given()) && !arguments.show {
+        if arguments.json.is_given() {
+            return exit::failure(exit::USAGE, &"--json is for a replay to the end, without gdb");
+        }
         if !arguments.policies.are_none() {
             let why = "policies are for a replay to the end: give --run, too (gdb goes back, and what is real does not)";
             return exit::failure(exit::USAGE, &why);
@@ -89,7 +97,7 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
         rewriting_off: arguments.no_rewrite,
         real: applied.plan.take().map(|plan| Real { plan, begun: show.as_ref().map(Show::begin) }),
         progress: Some(Box::new(move |now| progress::show(&shown, now.events_done, now.events_total))),
-        ..settings.replay_of(trace_dir)
+        ..settings.replay_of(trace_dir.clone())
     };
     let replayed = replay(options);
     bar.finish_and_clear();
@@ -106,7 +114,11 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
         }
     }
     match ended(&outcome, &applied) {
-        Ok(code) => code,
+        Ok(Ended::As(status)) => {
+            answer_file::write(&replayed_object(&trace_dir, status));
+            status.map_or(ExitCode::SUCCESS, exit::of_program)
+        }
+        Ok(Ended::Failed(code)) => code,
         Err(error) => exit::failure(error.code(), &error),
     }
 }
@@ -156,8 +168,29 @@ pub fn begin(applied: Applied, trace_dir: &Path, settings: &Settings) -> Result<
     Ok(applied)
 }
 
-/// The exit code of a replay that is over.
-fn ended(outcome: &ReplayOutcome, applied: &Applied) -> Result<ExitCode, CommandError> {
+/// What became of a replay, for programs.
+fn replayed_object(trace_dir: &Path, status: Option<ExitReport>) -> Value {
+    let trace = TraceReader::open(trace_dir).ok();
+    json!({
+        "trace": trace_dir,
+        "events": trace.as_ref().map(|trace| trace.totals().events),
+        "processes": trace.as_ref().map(|trace| trace.lanes().len()),
+        "end": status.map_or(Value::Null, exit::end_object),
+        "code": status.map_or(0, exit::code_of_program),
+    })
+}
+
+/// How a replay ended.
+enum Ended {
+    /// As the recording: `None` for what ends where it is meant to, which a live session saved, or which left
+    /// the recording.
+    As(Option<ExitReport>),
+    /// Why not is told.
+    Failed(ExitCode),
+}
+
+/// The end of a replay that is over.
+fn ended(outcome: &ReplayOutcome, applied: &Applied) -> Result<Ended, CommandError> {
     let changes = changes(outcome, applied);
     for change in &changes {
         diagnostics::tell!("retrovane: {change}");
@@ -168,18 +201,14 @@ fn ended(outcome: &ReplayOutcome, applied: &Applied) -> Result<ExitCode, Command
             ReportKind::Missing | ReportKind::Failed if changes.is_empty() => exit::BAD_TRACE,
             ReportKind::Divergence | ReportKind::Missing | ReportKind::Failed => exit::CHANGED,
         };
-        return Ok(exit::failure(code, divergence));
+        return Ok(Ended::Failed(exit::failure(code, divergence)));
     }
     if let Some(difference) = applied.difference()? {
-        return Ok(exit::failure(exit::CHANGED, &difference));
+        return Ok(Ended::Failed(exit::failure(exit::CHANGED, &difference)));
     }
-    Ok(match (outcome.cut, outcome.status) {
-        // Also where the end of the first process is in it: of the others it may not be.
-        (Some(cut), _) => exit::of_shown(Some(&cut)),
-        (None, Some(status)) => exit::of_program(status),
-        // What a live session saved, or what left the recording, ends where it is meant to.
-        (None, None) => ExitCode::SUCCESS,
-    })
+    // Also where the end of the first process is in it: of the others it may not be.
+    let cut = outcome.cut.map(|cut| Ended::Failed(exit::of_shown(Some(&cut))));
+    Ok(cut.unwrap_or(Ended::As(outcome.status)))
 }
 
 /// In which way real streams were others than recorded: the first of each.

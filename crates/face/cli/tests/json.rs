@@ -11,11 +11,8 @@ use bench::Bench;
 use serde_json::{Value, json};
 
 /// Why a command has no `--json`.
-const WITHOUT: [(&str, &str); 10] = [
-    ("record", "its standard output is the program's"),
-    ("replay", "its standard output is the program's, or gdb's"),
-    ("debug", "its standard output is gdb's"),
-    ("live", "its standard output is the program's"),
+const WITHOUT: [(&str, &str); 7] = [
+    ("debug", "its standard output is gdb's, and it becomes gdb"),
     ("mcp", "its standard output is a protocol"),
     ("dap", "its standard output is a protocol"),
     ("query", "it prints JSON and nothing else"),
@@ -24,8 +21,14 @@ const WITHOUT: [(&str, &str); 10] = [
     ("help", "it prints help"),
 ];
 
+/// Those whose standard output is the program's: the object goes to a file.
+const INTO_FILES: [&str; 3] = ["record", "replay", "live"];
+
 /// How each command fails: the words behind it, and the exit code. `NOWHERE` is no trace.
 const FAILING: &[(&str, &[&str], i32)] = &[
+    ("record", &["--", "/nowhere/at/all"], 127),
+    ("replay", &["NOWHERE"], 121),
+    ("live", &["--", "/nowhere/at/all"], 127),
     ("hunt", &["-o", "full", "--", "true"], 125),
     ("retry", &["NOWHERE"], 121),
     ("minimize", &["NOWHERE"], 121),
@@ -140,10 +143,16 @@ fn every_command_says_why_it_fails() {
                 let dir = (inner == "save").then_some("saved");
                 command.args(["ctl", "--json", "nobody", inner]).args(numbers).args(dir)
             }
+            None if INTO_FILES.contains(&name.as_str()) => {
+                command.args([&name, "--json", "said.json"]).args(*words)
+            }
             None => command.args(name.split(' ')).arg("--json").args(*words),
         };
         let ran = command.output().expect("it runs");
-        let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+        let said = match INTO_FILES.contains(&name.as_str()) {
+            true => std::fs::read_to_string(bench.path("said.json")).expect("the file is written"),
+            false => String::from_utf8_lossy(&ran.stdout).into_owned(),
+        };
         let errors = String::from_utf8_lossy(&ran.stderr);
         let one: Value = serde_json::from_str(&said)
             .unwrap_or_else(|error| panic!("{name} {words:?}: {error}: {said:?} {errors}"));
@@ -154,6 +163,70 @@ fn every_command_says_why_it_fails() {
     }
     assert!(checked.len() > 30);
     check(&checked);
+}
+
+/// What those write whose standard output is the program's.
+#[test]
+fn programs_keep_their_outputs_to_themselves() {
+    let bench = Bench::new();
+    let run = |words: &[&str], code: i32| {
+        let ran = bench.retrovane(words).stdin(Stdio::null()).output().expect("it runs");
+        let errors = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(ran.status.code(), Some(code), "{words:?}: {errors}");
+        let said = std::fs::read_to_string(bench.path("said.json")).expect("the file is written");
+        std::fs::remove_file(bench.path("said.json")).expect("it is there");
+        let object: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said:?}"));
+        (object, String::from_utf8(ran.stdout).expect("text"))
+    };
+    let program = "echo told; exit 3";
+    let words = ["record", "--json", "said.json", "--seed", "7", "-o", "trace", "--", "sh", "-c", program];
+    let (recorded, out) = run(&words, 3);
+    assert_eq!(out, "told\n");
+    assert_eq!(
+        (&recorded["code"], &recorded["end"], &recorded["seed"]),
+        (&json!(3), &json!({"exited": 3}), &json!(7))
+    );
+    assert_eq!(recorded["trace"], json!(bench.trace().canonicalize().expect("it is there")));
+    let (replayed, out) = run(&["replay", "--json", "said.json", "--run", "trace"], 3);
+    assert_eq!(out, "told\n");
+    for name in ["trace", "events", "processes", "end", "code"] {
+        let file = |value: &Value| value.as_str().and_then(|name| name.rsplit('/').next().map(str::to_owned));
+        let is_same = replayed[name] == recorded[name] || file(&replayed[name]) == Some("trace".to_owned());
+        assert!(is_same && !replayed[name].is_null(), "{name}: {replayed} {recorded}");
+    }
+    let (lived, out) = run(&["live", "--json", "said.json", "--", "sh", "-c", program], 3);
+    assert_eq!((out.as_str(), &lived["code"], &lived["session"]), ("told\n", &json!(3), &json!("sh")));
+    // A descriptor.
+    let shell =
+        "exec 9>said.json; echo '[' >&9; \"$0\" record --json=/dev/fd/9 -o other -- sh -c 'kill -9 $$'";
+    let ran = bench.command("sh").args(["-c", shell, bench::RETROVANE]).status().expect("it runs");
+    assert!(!ran.success());
+    let said = std::fs::read_to_string(bench.path("said.json")).expect("it is written");
+    let said = said.strip_prefix("[\n").expect("what was there stays");
+    let killed: Value = serde_json::from_str(said).expect("an object");
+    assert_eq!((&killed["end"], &killed["code"]), (&json!({"killed": 9}), &json!(137)));
+    // What makes no sense, and a place that cannot be written to.
+    let (bad, out) = run(&["record", "--json", "said.json", "--no-such-option", "--", "true"], 2);
+    assert!(bad["code"] == 2 && out.is_empty(), "{bad}");
+    let (gdb, _) = run(&["replay", "--json", "said.json", "--at", "end", "trace"], 2);
+    assert!(gdb["error"].as_str().is_some_and(|why| why.contains("without gdb")), "{gdb}");
+    let nowhere =
+        bench.retrovane(&["record", "--json", "no/such/folder", "--", "true"]).output().expect("it runs");
+    assert!(nowhere.status.code() == Some(125) && nowhere.stdout.is_empty());
+    // The program's own words are no file of ours.
+    std::fs::write(bench.path("own"), "kept").expect("it is written");
+    let own =
+        bench.retrovane(&["record", "--no-such-option", "ls", "--json", "own"]).output().expect("it runs");
+    assert_eq!(own.status.code(), Some(2));
+    assert_eq!(std::fs::read_to_string(bench.path("own")).expect("it is there"), "kept");
+    check(&[
+        json!(["record", recorded]),
+        json!(["replay", replayed]),
+        json!(["live", lived]),
+        json!(["record", killed]),
+        json!(["error", bad]),
+        json!(["error", gdb]),
+    ]);
 }
 
 /// What those print of which no other test holds it against the schema.
