@@ -574,12 +574,47 @@ def others():
     return ask("others")
 
 
+class Holder:
+    """The call that has an expression's place on its stack, if the selected frame's has."""
+
+    FRAMES_MAX = 200
+    # Functions that call no other may use so much below the stack's end.
+    RED_ZONE_BYTES = 128
+
+    def __init__(self, address):
+        self.name = self.top = None
+        try:
+            frame = gdb.selected_frame()
+            older = frame.older()
+            begin, top = (int(one.read_register("rsp")) for one in (frame, older or frame))
+        except (gdb.error, ValueError):
+            return
+        if begin - self.RED_ZONE_BYTES <= int(address) < top:
+            self.name, self.top = frame.name(), top
+
+    def is_absent(self):
+        """Whether this is a moment at which that call had not begun."""
+        if self.top is None:
+            return False
+        frame, found = gdb.newest_frame(), 0
+        while frame is not None and found < self.FRAMES_MAX:
+            try:
+                older = frame.older()
+                if older is not None and frame.name() == self.name and int(older.read_register("rsp")) == self.top:
+                    return False
+            except gdb.error:
+                return False
+            frame, found = older, found + 1
+        return found < self.FRAMES_MAX
+
+
 def back_to_write(expression):
-    """Goes back to the last write of an expression's place: the values before and behind it, and who else
-    wrote. None if there is none, and the position stays."""
+    """Goes back to the last write of an expression's place: the values before and behind it, who else
+    wrote, and what is to be known of it. None if there is none, and the position stays."""
     here = when()
     with BreakpointsOff():
         watched = Watched(expression)
+        holder = Holder(watched.pointer)
         new = watched.value()
         try:
             found = watched.back()
@@ -591,7 +626,11 @@ def back_to_write(expression):
             # Before other breakpoints are back, which may not be known there.
             seek(here)
             return None
-    return old, new, writers
+    hint = ""
+    if holder.is_absent():
+        hint = (f"This was before {holder.name} was called: its stack was another's then, and {expression} has been "
+                "written since only with what stood there.")
+    return old, new, writers, hint
 
 
 class LastWrite(Command):
@@ -606,10 +645,8 @@ class LastWrite(Command):
         if write is None:
             print(f"{argument} was not written before")
             return
-        old, new, writers = write
-        print(f"{when()}: {argument}: {old} -> {new}")
-        if writers:
-            print(writers)
+        old, new, writers, hint = write
+        print("\n".join(filter(None, [f"{when()}: {argument}: {old} -> {new}", writers, hint])))
         gdb.execute("backtrace 5")
 
 

@@ -227,15 +227,18 @@ def evaluate(arguments):
     found = frames(level + 1)
     if len(found) <= level:
         raise Refused(f"there are only {len(found)} frames")
-    names = [checked(name) for name in names]
+    if len(names) == 1:
+        checked(names[0])
     found[level].select()
     values = {}
     try:
         for name in names:
+            if not isinstance(name, str):
+                raise Refused("an expression is a text")
             try:
-                value = gdb.parse_and_eval(name)
+                value = gdb.parse_and_eval(checked(name))
                 values[name] = {"value": shown(value), "type": str(value.type)[:120]}
-            except gdb.error as error:
+            except (gdb.error, Refused) as error:
                 values[name] = {"error": str(error)}
     finally:
         found[0].select()
@@ -303,11 +306,13 @@ def last_write(arguments):
     if write is None:
         here = when()
         return {"position": here, "written": False, "said": [f"{expression} was not written before {here}"]}
-    old, new, writers = write
+    old, new, writers, hint = write
     answer = {"written": True, "old": old[:VALUE_CHARS_MAX], "new": new[:VALUE_CHARS_MAX]}
     if writers:
         answer["by others"] = writers
     answer.update(place())
+    if hint:
+        answer["said"] = [*answer.get("said", []), hint]
     answer["frames"] = [described(frame, level, False) for level, frame in enumerate(frames(5))]
     return answer
 

@@ -113,9 +113,19 @@ fn in_words(answer: &Value) -> String {
         text += &format!("  {} -> {}", plain(&answer["old"]), plain(&answer["new"]));
     }
     text.push('\n');
+    // `who-wrote` alone says more: what is to be known of a write.
+    for said in answer["said"].as_array().filter(|_| !answer["new"].is_null()).into_iter().flatten() {
+        text += &format!("{}\n", plain(said));
+    }
     let one = std::slice::from_ref(&answer["frame"]);
     for frame in answer["frames"].as_array().map_or(one, Vec::as_slice) {
-        text += &format!("#{}  {}", frame["level"], plain(&frame["function"]));
+        text += &format!("#{}  ", frame["level"]);
+        let Some(name) = frame["function"].as_str() else {
+            // Code without a name, as a compiler at run time makes it.
+            text += &format!("?? at {}\n", plain(&frame["pc"]));
+            continue;
+        };
+        text += name;
         let arguments = frame["arguments"].as_object();
         let shown = arguments.into_iter().flatten().map(|(name, value)| format!("{name}={}", plain(value)));
         text += &format!("({})", shown.collect::<Vec<_>>().join(", "));
@@ -136,8 +146,9 @@ mod tests {
     fn an_answer_is_a_position_and_frames() {
         let answer = json!({"position": "97+120", "old": "1", "new": "2", "written": true, "frames": [
             {"level": 0, "function": "add", "arguments": {"n": "4"}, "at": "a.c:3"},
-            {"level": 1, "function": "m\u{1b}ain"},
+            {"level": 1, "function": "m\u{1b}ain"}, {"level": 2, "function": null, "pc": "0x12"},
         ]});
-        assert_eq!(in_words(&answer), "97+120  1 -> 2\n#0  add(n=4) at a.c:3\n#1  m?ain()\n");
+        let said = "97+120  1 -> 2\n#0  add(n=4) at a.c:3\n#1  m?ain()\n#2  ?? at 0x12\n";
+        assert_eq!(in_words(&answer), said);
     }
 }

@@ -302,6 +302,10 @@ fn a_query_answers_with_one_object() {
     assert_eq!((code, last["position"].is_string()), (0, true), "{answer}");
     let (answer, code) = crash.query(&["evaluate", "expressions=cache->log = 0"]);
     assert_eq!((code, answer["error"].is_string()), (1, true), "{answer}");
+    // Of several, the others have their values.
+    let (answer, _) = crash.query(&["evaluate", "expressions=f()", "expressions=cache"]);
+    let values = &answer["values"];
+    assert!(values["f()"]["error"].is_string() && values["cache"]["value"].is_string(), "{answer}");
     let refused = crash.retrovane(&["query", "shell"]).output().expect("it runs");
     assert_eq!(refused.status.code(), Some(2));
 }
@@ -337,6 +341,7 @@ fn a_question_that_was_asked_before_needs_no_debugger_until_its_source_changes()
     let ask = |path: &str| {
         let mut command = crash.retrovane(&["query", "last_write"]);
         command.arg(crash.trace()).args(["expression=cache->log"]).env("PATH", path);
+        command.env("RETROVANE_STANDBY", "0");
         let ran = command.output().expect("it runs");
         (String::from_utf8(ran.stdout).expect("text"), ran.status.code())
     };
@@ -373,6 +378,29 @@ fn a_recording_is_drawn_as_a_page() {
         trace["traceEvents"].as_array().expect("a list").iter().filter(|event| event["ph"] == "X").count();
     assert_eq!(about["events"], events);
     assert!(about["end"].as_str().is_some_and(|end| end.contains("SIGSEGV")), "{about}");
+}
+
+/// A variable that was set to what stood at its place before has no write of its own that could be seen.
+#[test]
+fn a_write_before_the_variables_function_was_called_is_told_apart() {
+    let bench = Bench::new();
+    let source = bench.path("stale.c");
+    let text = "static int __attribute__((noinline)) fill(int n) { volatile int a[8]; for (int i = 0; i < 8; i++) a[i] = n; return a[n]; }\n\
+                static void __attribute__((noinline)) crash(int n) { volatile int a[8]; for (int i = 0; i < 8; i++) a[i] = 5;\n\
+                int own = 1; volatile int *at = &own; *at = n; *(volatile char *)0 = a[own & 1]; }\n\
+                int main(void) { int sum = fill(5); crash(sum); return 0; }\n";
+    std::fs::write(&source, text).expect("it is written");
+    let program = bench.build(source.to_str().expect("text"), "-O0");
+    let recorded =
+        bench.retrovane(&["record", "-q", "-o"]).arg(bench.trace()).arg("--").arg(program).output();
+    assert!(!recorded.expect("it runs").status.success());
+    let ask = |expression: &str| {
+        let ran = bench.retrovane(&["who-wrote", expression]).arg(bench.trace()).output().expect("it runs");
+        String::from_utf8(ran.stdout).expect("text")
+    };
+    let (stale, own) = (ask("a[3]"), ask("own"));
+    assert!(stale.contains("This was before crash was called") && stale.contains("#0  fill("), "{stale}");
+    assert!(!own.contains("This was before") && own.contains("#0  crash("), "{own}");
 }
 
 /// What a program reads from a command that fails: why, and the exit code.
