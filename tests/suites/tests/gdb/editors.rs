@@ -172,6 +172,40 @@ fn check_perfetto(tool: &Tool) -> TestResult {
     compare(&format!("{}{}", outcome.stdout_text(), outcome.stderr_text()), &expected, &[])
 }
 
+/// Emacs with dap-mode, as Debian has them.
+fn have_dap_mode() -> bool {
+    let mut emacs = Command::new("emacs");
+    emacs.args(["--batch", "--eval", "(progn (package-initialize) (require 'dap-mode))"]);
+    emacs.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    have_program("emacs") && emacs.status().is_ok_and(|status| status.success())
+}
+
+/// The demo's bug, hunted and gone back to by Emacs' dap-mode.
+fn check_emacs(tool: &Tool) -> TestResult {
+    let scratch = Scratch::new("emacs")?;
+    let (program, source) = (scratch.join("program"), scratch.join("sessions.c"));
+    std::fs::copy(root().join("demo/sessions.c"), &source).map_err(|error| error.to_string())?;
+    let mut compiler = Command::new("gcc");
+    compiler.args(["-g", "-O0", "-no-pie", "-o"]).arg(&program).arg(&source);
+    run(compiler, RUN_TIME_MAX)?;
+    let mut emacs = Command::new("emacs");
+    emacs.args(["--batch", "-l"]).arg(root().join("tests/dap/dap-mode.el"));
+    emacs.arg(&tool.binary).arg(&program).arg(&source);
+    suites::plain_environment(&mut emacs, &scratch.fresh_directory("home")?);
+    emacs.env("TMPDIR", scratch.fresh_directory("temporary")?);
+    let outcome = run(emacs, RUN_TIME_MAX)?;
+    let expected = [
+        "stopped: main: cache->log->write(",
+        "reverseContinue: add: cache->buckets[bucket] = session;",
+        "bucket: 128",
+        "stepBack: add: session->next = cache->buckets[bucket];",
+        "next: add: cache->buckets[bucket] = session;",
+        "is running: yes",
+        "gone: yes",
+    ];
+    compare(&format!("{}{}", outcome.stdout_text(), outcome.stderr_text()), &expected, &[])
+}
+
 /// The package that checks messages of agents, as `make setup-test` fetches it.
 fn agents_modules() -> PathBuf {
     suites::target_directory().join("sources/mcp")
@@ -228,10 +262,16 @@ pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         }
     };
     let own = Arc::clone(tool);
+    let emacs = Trial::test("editor_emacs", move || check_emacs(&own).map_err(Failed::from));
+    let emacs = match have_dap_mode() {
+        true => emacs,
+        false => emacs.with_kind("needs emacs with dap-mode").with_ignored_flag(true),
+    };
+    let own = Arc::clone(tool);
     let perfetto = Trial::test("perfetto_classes", move || check_perfetto(&own).map_err(Failed::from));
     let perfetto = match perfetto_classes().join("perfetto").exists() {
         true => perfetto,
         false => perfetto.with_kind("needs Perfetto's classes (make setup-test)").with_ignored_flag(true),
     };
-    SCENARIOS.iter().map(one).chain([extension, agent, perfetto]).collect()
+    SCENARIOS.iter().map(one).chain([extension, agent, emacs, perfetto]).collect()
 }
