@@ -35,6 +35,7 @@ use crate::retry::RetryArguments;
 use crate::rm::RmArguments;
 use crate::screenshot::ScreenshotArguments;
 use crate::settings::Settings;
+use crate::standby::server::ServeQuestionsArguments;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -106,6 +107,7 @@ pub enum Command {
     Man(ManArguments),
     ServeGdb(ServeArguments),
     ServeLive(ServeLiveArguments),
+    ServeQuestions(ServeQuestionsArguments),
     LabOwn(OwnArguments),
 }
 

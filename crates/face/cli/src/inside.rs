@@ -49,6 +49,7 @@ fn needs_session(command: &Command) -> bool {
             | Command::Report(_)
             | Command::ServeLive(_)
             | Command::ServeGdb(_)
+            | Command::ServeQuestions(_)
     )
 }
 

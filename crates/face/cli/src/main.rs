@@ -57,6 +57,7 @@ mod settings;
 mod show;
 mod sources;
 mod stack_at;
+mod standby;
 mod verbs;
 mod wording;
 
@@ -125,6 +126,7 @@ fn run() -> ExitCode {
         Command::Man(arguments) => exit::of_command(manual::run(&arguments)),
         Command::Debug(arguments) => debug::run(arguments, &settings),
         Command::ServeLive(arguments) => debug::serve_one(arguments, &settings),
+        Command::ServeQuestions(arguments) => standby::server::run(&arguments, &settings),
         Command::ServeGdb(arguments) => gdb::serve_one(&arguments, &settings),
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::exit::{CommandError, as_json};
 use crate::settings::Settings;
+use crate::standby;
 use crate::verbs::answers::{Answers, Question};
 use crate::verbs::cursor::{Beginning, Cursor, Limit};
 use crate::verbs::log::LastIndex;
@@ -29,6 +30,7 @@ Examples:
   retrovane query --list                            all verbs and their arguments
 
 The answer is one JSON object; its fields are those of the tools of `retrovane mcp` (docs/AGENTS.md).
+A debugger stays for a minute, for the next question about the trace; RETROVANE_STANDBY says for how many seconds, 0 for none.
 An error is {\"error\": why}, with exit code 1.";
 
 /// Its version grows where something that was there is gone, or means something else.
@@ -145,7 +147,8 @@ pub fn ask(
     if let Some(answer) = answers.as_ref().and_then(|answers| answers.get(question)) {
         return Ok(Ok(answer.clone()));
     }
-    let computed = compute(verb, &trace, place, given, limit);
+    let standing = (verb.of == Of::Cursor).then(|| standby::ask(question, &trace, seconds, settings));
+    let computed = standing.flatten().unwrap_or_else(|| compute(verb, &trace, place, given, limit));
     if let (Ok((answer, sources)), Some(answers)) = (&computed, answers) {
         answers.keep(question, answer, sources);
     }
@@ -177,7 +180,7 @@ fn compute(
                 "where" => place,
                 name => cursor.ask(name, given, limit)?,
             };
-            Ok((answer, cursor.sources()))
+            Ok((answer, cursor.take_sources()))
         }
     }
 }

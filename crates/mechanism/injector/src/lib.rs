@@ -62,8 +62,8 @@ pub use futex::{futex_wait, futex_wake, monotonic_time};
 pub use lane::{Lane, ReportCopy, Segment};
 pub use lane_ring::RingDamaged;
 pub use limits::{
-    file_sizes_are_limited, may_have_threads, raise_open_files, spare_address_space, start_thread,
-    with_enough_stack,
+    close_descriptors_at_exec, file_sizes_are_limited, may_have_threads, raise_open_files,
+    spare_address_space, start_thread, with_enough_stack,
 };
 pub use locks::LifeLock;
 pub use maps::{Mapping, read_maps};

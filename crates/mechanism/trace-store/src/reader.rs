@@ -161,6 +161,11 @@ impl TraceReader {
         &self.dir
     }
 
+    /// The files that it is, but for the kept ones; others beside them are computed from these.
+    pub fn own_files(&self) -> [PathBuf; 2] {
+        [EVENTS_NAME, META_NAME].map(|name| self.dir.join(name))
+    }
+
     /// True if it was unpacked from a pack: whoever made that may have made its code, too.
     pub fn came_in_pack(&self) -> bool {
         self.dir.join(crate::pack::MARK_NAME).symlink_metadata().is_ok()

@@ -149,9 +149,14 @@ impl Cursor {
         }
     }
 
-    /// The sources that were read for its answers so far.
-    pub fn sources(&self) -> Vec<PathBuf> {
-        self.sources.iter().cloned().collect()
+    /// Where it stands, as the last answer says.
+    pub fn position(&self) -> &Value {
+        &self.position
+    }
+
+    /// The sources that were read for its answers since this was asked last.
+    pub fn take_sources(&mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.sources).into_iter().collect()
     }
 
     /// Takes out what an answer says of them.
