@@ -96,6 +96,11 @@ fn interned(index: &EventIndex) -> Message {
 /// What is said of each event besides its name.
 const NOTES: [&str; 3] = ["text", "position", "time"];
 
+/// The class of each sort of event, by its number: to find one takes longer than to write an event.
+fn classes_of(index: &EventIndex) -> Vec<usize> {
+    index.sorts.iter().map(|sort| class_of(*sort)).collect()
+}
+
 /// Number of a thread's track, or of a process's.
 fn track(process: usize, thread: Option<u16>) -> u64 {
     ((process as u64 + 1) << THREAD_BITS) + thread.map_or(0, |thread| u64::from(thread) + 1)
@@ -139,6 +144,7 @@ fn write_own(trace: &TraceReader, index: &EventIndex, path: &Path) -> Result<(),
     const SLICE_BEGINS: u64 = 1;
     const SLICE_ENDS: u64 = 2;
     const NEEDS_STATE: u64 = 2;
+    let classes = classes_of(index);
     let mut out = create(path)?;
     let failed = |source| CommandError::Write { path: path.to_owned(), source };
     let mut put = |message: &Message| out.write_all(&message.0).map_err(failed);
@@ -159,7 +165,7 @@ fn write_own(trace: &TraceReader, index: &EventIndex, path: &Path) -> Result<(),
             let track = track(usize::from(index.processes[row]), Some(index.threads[row]));
             let mut event = Message::default().number(9, SLICE_BEGINS).number(11, track);
             let sort = usize::from(index.sorts_of[row]);
-            event = event.number(10, sort as u64 + 1).number(3, class_of(index.sorts[sort]) as u64 + 1);
+            event = event.number(10, sort as u64 + 1).number(3, classes[sort] as u64 + 1);
             let text: String = line.chars().take(TEXT_CHARS_MAX).collect();
             event = event.message(4, &Message::default().number(1, 1).bytes(6, text.as_bytes()));
             event = event.message(4, &Message::default().number(1, 2).number(3, index.events[row]));
@@ -181,6 +187,7 @@ fn write_own(trace: &TraceReader, index: &EventIndex, path: &Path) -> Result<(),
 
 /// The trace-event format: https://perfetto.dev/docs/getting-started/other-formats
 fn write_json(trace: &TraceReader, index: &EventIndex, path: &Path) -> Result<(), CommandError> {
+    let classes = classes_of(index);
     let mut out = create(path)?;
     let failed = |source| CommandError::Write { path: path.to_owned(), source };
     out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n").map_err(failed)?;
@@ -192,9 +199,10 @@ fn write_json(trace: &TraceReader, index: &EventIndex, path: &Path) -> Result<()
         let block = index.block(number).unwrap_or_default();
         let rows = number * BLOCK_EVENTS..index.events.len();
         for (row, line) in rows.zip(block.split('\n')) {
-            let sort = index.sorts[usize::from(index.sorts_of[row])];
+            let kind = usize::from(index.sorts_of[row]);
+            let sort = index.sorts[kind];
             let event = json!({
-                "name": name_of(sort), "cat": CLASSES[class_of(sort)].0, "ph": "X", "ts": row, "dur": 1,
+                "name": name_of(sort), "cat": CLASSES[classes[kind]].0, "ph": "X", "ts": row, "dur": 1,
                 "pid": pid_of(row), "tid": index.threads[row] + 1,
                 "args": {
                     "text": line.chars().take(TEXT_CHARS_MAX).collect::<String>(), "position": index.events[row],
