@@ -176,6 +176,7 @@ mod tests {
     #[test]
     fn what_was_written_is_copied_and_nothing_else() {
         const ROOM: usize = 4 * PAGE;
+        let _one = crate::one_region_of_tests();
         let folder = tempfile::tempdir().expect("a folder");
         let options = Options { size: 1 << 20, ..Options::default() };
         let region = Region::open(&folder.path().join("region"), &options).expect("new");

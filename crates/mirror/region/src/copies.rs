@@ -256,6 +256,7 @@ mod tests {
     #[test]
     fn copies_are_those_of_memmove_in_both() {
         const ROOM: usize = 4 * PAGE;
+        let _one = crate::one_region_of_tests();
         let folder = tempfile::tempdir().expect("a folder");
         let options = Options { size: 1 << 20, ..Options::default() };
         let region = Region::open(&folder.path().join("region"), &options).expect("new");

@@ -49,6 +49,13 @@ mod sections;
 mod slots;
 mod watch;
 
+/// A process has one region at a time, and a process of tests has several threads.
+#[cfg(test)]
+fn one_region_of_tests() -> std::sync::MutexGuard<'static, ()> {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 pub use cells::Word;
 pub use checkpoints::{Counts, Ticket};
 pub use error::Error;
