@@ -9,7 +9,7 @@ use crate::layout::PAGE;
 use crate::slots::SlotFile;
 
 /// Format of the files.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 const MAGIC: [u8; 8] = *b"RVMIRROR";
 /// Bytes of the header before its own checksum.
 const HEADER_BYTES: usize = 48;

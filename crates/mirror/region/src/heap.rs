@@ -6,16 +6,27 @@
 //! is noted in the region before the word is changed, and what was begun is undone when the
 //! region is recovered. So in a checkpoint a block is allocated or it is not.
 //!
-//! Invariant: a block's neighbours in memory are found from it, and no two free ones touch.
+//! A block is its head, one word, and what is allocated behind it. The block before is found from it only where that is free, whose last
+//! word then has its address; so a block costs 8 bytes, as with the C library. What is no block is told by a sum over its address in the head.
+//!
+//! Invariant: no two free blocks touch, and no head stays in memory that is in no block's beginning any more.
 
 use crate::barrier::put;
 
-/// Alignment of blocks, and the unit of their sizes.
+/// Alignment of what is allocated, and the unit of blocks' sizes.
 pub const ALIGNMENT: usize = 16;
-/// Bytes before each block: its neighbour's address, its size with [`FREE`].
-const HEAD: usize = 16;
-/// Set in the size of a block that is free.
+/// Bytes of a block's head: its size with the head, a sum over its address, [`FREE`] and [`BEHIND_FREE`].
+const HEAD: usize = 8;
+/// Set in the head of a block that is free.
 const FREE: u64 = 1;
+/// Set in the head of a block that a free one is before.
+const BEHIND_FREE: u64 = 2;
+/// The bits of a head that have the size.
+const SIZE: u64 = (1 << SUM_SHIFT) - ALIGNMENT as u64;
+/// Where the sum begins: above sizes up to 1 TiB.
+const SUM_SHIFT: u32 = 41;
+/// The smallest block: a free one's head, neighbours in its list, and its address.
+const BLOCK_BYTES_MIN: usize = 32;
 /// Size classes of a power of two: 16.
 const CLASS_BITS: u32 = 4;
 const CLASSES: usize = 1 << CLASS_BITS;
@@ -71,6 +82,16 @@ fn class_for(size: usize) -> (usize, usize) {
     class_of(size + (1 << (size.ilog2() - CLASS_BITS)) - 1)
 }
 
+/// The size of a block of which so many bytes can be used.
+fn block_bytes(usable: usize) -> Option<usize> {
+    Some(usable.checked_add(HEAD)?.checked_next_multiple_of(ALIGNMENT)?.max(BLOCK_BYTES_MIN))
+}
+
+/// The sum over an address, at its place in a head.
+fn sum_of(block: usize) -> u64 {
+    (block as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> SUM_SHIFT << SUM_SHIFT
+}
+
 impl Heap {
     /// The allocator at an address of the region, for the memory up to `end`.
     ///
@@ -78,7 +99,7 @@ impl Heap {
     /// The memory is in the open region, is only used by this allocator, and is zeros or was
     /// an allocator's before.
     pub unsafe fn at(at: usize, end: usize) -> Heap {
-        let first = at + DATA_BYTES;
+        let first = at + DATA_BYTES + ALIGNMENT - HEAD;
         Heap { at, first, end: end / ALIGNMENT * ALIGNMENT }
     }
 
@@ -130,24 +151,45 @@ impl Heap {
     }
 
     fn size(&self, block: usize) -> usize {
-        (self.word(block + 8) & !FREE) as usize
+        (self.word(block) & SIZE) as usize
     }
 
     fn is_free(&self, block: usize) -> bool {
-        self.word(block + 8) & FREE != 0
+        self.word(block) & FREE != 0
+    }
+
+    fn is_behind_free(&self, block: usize) -> bool {
+        self.word(block) & BEHIND_FREE != 0
+    }
+
+    /// True if there is a head, as far as can be told.
+    fn has_head(&self, block: usize) -> bool {
+        self.word(block) >> SUM_SHIFT << SUM_SHIFT == sum_of(block)
+    }
+
+    /// A new head, of a block in use.
+    fn set_head(&mut self, block: usize, size: usize) {
+        self.set(block, size as u64 | sum_of(block));
+    }
+
+    /// Another size of a block in use.
+    fn resize(&mut self, block: usize, size: usize) {
+        self.set(block, self.word(block) & !SIZE | size as u64);
     }
 
     fn following(&self, block: usize) -> usize {
-        block + HEAD + self.size(block)
+        block + self.size(block)
+    }
+
+    /// Where the heap ends: a head without a block.
+    fn last(&self) -> usize {
+        self.end - HEAD
     }
 
     /// Makes one free block of all memory.
     pub fn begin(&mut self) {
-        let last = self.end - HEAD;
-        self.set(self.first, 0);
-        self.set(self.first + 8, (last - self.first - HEAD) as u64);
-        self.set(last, self.first as u64);
-        self.set(last + 8, 0);
+        self.set_head(self.first, self.last() - self.first);
+        self.set_head(self.last(), 0);
         self.insert(self.first);
         self.commit();
     }
@@ -177,7 +219,7 @@ impl Heap {
         let class = class_of(self.size(block));
         let head = self.head_at(class);
         let next = self.word(head);
-        self.set(block + 8, self.size(block) as u64 | FREE);
+        self.set(block, self.word(block) | FREE);
         self.set(block + HEAD, next);
         self.set(block + HEAD + 8, 0);
         if next != 0 {
@@ -187,6 +229,9 @@ impl Heap {
         let classes = self.classes_at(class.0);
         self.set(classes, self.word(classes) | 1 << class.1);
         self.set(self.groups_at(), self.word(self.groups_at()) | 1 << class.0);
+        let following = self.following(block);
+        self.set(following - 8, block as u64);
+        self.set(following, self.word(following) | BEHIND_FREE);
     }
 
     /// Takes a block out of the list of its class.
@@ -209,7 +254,9 @@ impl Heap {
                 }
             }
         }
-        self.set(block + 8, self.size(block) as u64);
+        self.set(block, self.word(block) & !FREE);
+        let following = self.following(block);
+        self.set(following, self.word(following) & !BEHIND_FREE);
     }
 
     fn find(&self, size: usize) -> Option<usize> {
@@ -241,43 +288,42 @@ impl Heap {
     /// Cuts a block that is in no list; the rest behind is freed.
     fn cut(&mut self, block: usize, size: usize) {
         let rest = self.size(block) - size;
-        if rest < HEAD + ALIGNMENT {
+        if rest < BLOCK_BYTES_MIN {
             return;
         }
-        let behind = block + HEAD + size;
-        let following = self.following(block);
-        self.set(block + 8, size as u64);
-        self.set(behind, block as u64);
-        self.set(behind + 8, (rest - HEAD) as u64);
-        self.set(following, behind as u64);
-        self.join_following(behind);
-        self.insert(behind);
+        self.resize(block, size);
+        self.set_head(block + size, rest);
+        self.join_following(block + size);
+        self.insert(block + size);
     }
 
-    /// Joins a block with the free one behind it.
+    /// Joins a block in use with the free one behind it.
     fn join_following(&mut self, block: usize) {
         let following = self.following(block);
-        if !self.is_free(following) {
-            return;
+        if self.is_free(following) {
+            self.remove(following);
+            self.join(block, following);
         }
-        self.remove(following);
-        let size = self.size(block) + HEAD + self.size(following);
-        self.set(block + 8, size as u64);
-        self.set(self.following(block), block as u64);
+    }
+
+    /// Makes one of two blocks in use.
+    fn join(&mut self, block: usize, following: usize) {
+        self.resize(block, self.size(block) + self.size(following));
+        self.set(following, 0);
     }
 
     /// A block of `size` bytes whose address is a multiple of `alignment`, a power of two.
     pub fn allocate(&mut self, size: usize, alignment: usize) -> Option<usize> {
-        let size = size.max(ALIGNMENT).checked_next_multiple_of(ALIGNMENT)?;
+        let size = block_bytes(size)?;
         // Enough for a free block before the aligned one.
-        let slack = if alignment > ALIGNMENT { alignment.checked_add(HEAD + ALIGNMENT)? } else { 0 };
+        let slack = if alignment > ALIGNMENT { alignment.checked_add(BLOCK_BYTES_MIN)? } else { 0 };
         let mut block = self.find(size.checked_add(slack)?)?;
         self.remove(block);
         if slack != 0 {
             block = self.cut_front(block, alignment);
         }
         self.cut(block, size);
-        self.set(self.used_at(), self.word(self.used_at()) + self.size(block) as u64);
+        self.set(self.used_at(), self.word(self.used_at()) + (self.size(block) - HEAD) as u64);
         self.commit();
         Some(block + HEAD)
     }
@@ -289,39 +335,35 @@ impl Heap {
     pub fn shrink(&mut self, address: usize, size: usize) {
         assert!(self.is_block(address), "{address:#x} is no block of the region, or was freed before");
         let block = address - HEAD;
-        let (before, size) = (self.size(block), size.max(ALIGNMENT).next_multiple_of(ALIGNMENT));
-        if size >= before {
-            return;
-        }
+        let before = self.size(block);
+        let Some(size) = block_bytes(size).filter(|size| *size < before) else { return };
         self.cut(block, size);
         self.set(self.used_at(), self.word(self.used_at()) - (before - self.size(block)) as u64);
         self.commit();
     }
 
-    /// Frees what is before the first aligned place of a block.
+    /// Frees what is before the first aligned place of a block that was free.
     fn cut_front(&mut self, block: usize, alignment: usize) -> usize {
         if (block + HEAD).is_multiple_of(alignment) {
             return block;
         }
-        let aligned = (block + HEAD + HEAD + ALIGNMENT).next_multiple_of(alignment) - HEAD;
-        let following = self.following(block);
-        self.set(aligned, block as u64);
-        self.set(aligned + 8, (following - aligned - HEAD) as u64);
-        self.set(following, aligned as u64);
-        self.set(block + 8, (aligned - block - HEAD) as u64);
+        let aligned = (block + HEAD + BLOCK_BYTES_MIN).next_multiple_of(alignment) - HEAD;
+        self.set_head(aligned, self.following(block) - aligned);
+        self.resize(block, aligned - block);
         self.insert(block);
         aligned
     }
 
     /// True if this is the address of a block in use, as far as can be told.
     pub fn is_block(&self, address: usize) -> bool {
-        let in_heap = address >= self.first + HEAD && address < self.end - HEAD;
         let block = address.wrapping_sub(HEAD);
-        in_heap
-            && address.is_multiple_of(ALIGNMENT)
+        address.is_multiple_of(ALIGNMENT)
+            && (self.first..self.last()).contains(&block)
+            && self.has_head(block)
             && !self.is_free(block)
-            && self.following(block) < self.end
-            && self.word(self.following(block)) == block as u64
+            && (block + BLOCK_BYTES_MIN..=self.last()).contains(&self.following(block))
+            && self.has_head(self.following(block))
+            && !self.is_behind_free(self.following(block))
     }
 
     /// Frees a block.
@@ -331,15 +373,13 @@ impl Heap {
     pub fn free(&mut self, address: usize) {
         assert!(self.is_block(address), "{address:#x} is no block of the region, or was freed before");
         let mut block = address - HEAD;
-        self.set(self.used_at(), self.word(self.used_at()) - self.size(block) as u64);
+        self.set(self.used_at(), self.word(self.used_at()) - (self.size(block) - HEAD) as u64);
         self.join_following(block);
-        let previous = self.word(block) as usize;
-        if previous != 0 && self.is_free(previous) {
+        if self.is_behind_free(block) {
+            let previous = self.word(block - 8) as usize;
             self.remove(previous);
-            let size = self.size(previous) + HEAD + self.size(block);
-            self.set(previous + 8, size as u64);
+            self.join(previous, block);
             block = previous;
-            self.set(self.following(block), block as u64);
         }
         self.insert(block);
         self.commit();
@@ -347,7 +387,7 @@ impl Heap {
 
     /// Bytes of a block, at least those that were asked for.
     pub fn usable(&self, address: usize) -> usize {
-        self.size(address - HEAD)
+        self.size(address - HEAD) - HEAD
     }
 
     /// Bytes in blocks that are in use.
@@ -358,16 +398,24 @@ impl Heap {
     /// Looks at every block; says what is wrong.
     pub fn check(&self) -> Result<usize, String> {
         let (mut block, mut before, mut used, mut was_free) = (self.first, 0, 0, false);
-        while block != self.end - HEAD {
-            if self.word(block) != before as u64 || block >= self.end {
-                return Err(format!("the block at {block:#x} has another neighbour than {before:#x}"));
+        while block <= self.last() {
+            let knows =
+                self.is_behind_free(block) == was_free && (!was_free || self.word(block - 8) == before);
+            if !self.has_head(block) || !knows {
+                return Err(format!("the block at {block:#x} is none behind the one at {before:#x}"));
+            }
+            if block == self.last() {
+                break;
             }
             if self.is_free(block) && was_free {
                 return Err(format!("two free blocks touch at {block:#x}"));
             }
+            if self.size(block) < BLOCK_BYTES_MIN {
+                return Err(format!("the block at {block:#x} has {} bytes", self.size(block)));
+            }
             was_free = self.is_free(block);
-            used += if was_free { 0 } else { self.size(block) };
-            before = block;
+            used += if was_free { 0 } else { self.size(block) - HEAD };
+            before = block as u64;
             block = self.following(block);
         }
         if used == self.used() {
