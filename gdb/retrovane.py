@@ -585,26 +585,30 @@ class Holder:
         self.name = self.top = None
         try:
             frame = gdb.selected_frame()
-            older = frame.older()
-            begin, top = (int(one.read_register("rsp")) for one in (frame, older or frame))
+            begin, top = int(frame.read_register("rsp")), self.end(frame)
         except (gdb.error, ValueError):
             return
-        if begin - self.RED_ZONE_BYTES <= int(address) < top:
+        if begin - self.RED_ZONE_BYTES <= int(address) < (top or 1 << 64):
             self.name, self.top = frame.name(), top
+
+    @staticmethod
+    def end(frame):
+        """Where a frame ends; 0 for the outermost, `main`, which tells no end: of that there is one."""
+        older = frame.older()
+        return 0 if older is None else int(older.read_register("rsp"))
 
     def is_absent(self):
         """Whether this is a moment at which that call had not begun."""
-        if self.top is None:
+        if self.name is None:
             return False
         frame, found = gdb.newest_frame(), 0
         while frame is not None and found < self.FRAMES_MAX:
             try:
-                older = frame.older()
-                if older is not None and frame.name() == self.name and int(older.read_register("rsp")) == self.top:
+                if frame.name() == self.name and self.end(frame) == self.top:
                     return False
+                frame, found = frame.older(), found + 1
             except gdb.error:
                 return False
-            frame, found = older, found + 1
         return found < self.FRAMES_MAX
 
 

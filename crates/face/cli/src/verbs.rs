@@ -33,10 +33,16 @@ pub enum VerbError {
         source: std::io::Error,
     },
     /// The debugger behind a cursor ended; what it said last.
-    #[error("the debugger has ended: {0}")]
+    #[error("{}", why_ended(.0))]
     Ended(String),
     #[error("given up: it took longer than {0} s; `timeout_s` permits more")]
     TooLong(u64),
+}
+
+/// What ours said last is why; of anything else, what it was is not clear by itself.
+fn why_ended(said: &str) -> String {
+    const OURS: &str = "retrovane: ";
+    said.strip_prefix(OURS).map_or_else(|| format!("the debugger has ended: {said}"), str::to_owned)
 }
 
 /// The arguments of a request.

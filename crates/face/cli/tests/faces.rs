@@ -398,6 +398,19 @@ fn a_write_before_the_variables_function_was_called_is_told_apart() {
         let ran = bench.retrovane(&["who-wrote", expression]).arg(bench.trace()).output().expect("it runs");
         String::from_utf8(ran.stdout).expect("text")
     };
+    // The same of `main`, which gdb takes for the outermost.
+    let main = bench.path("outermost.c");
+    let text = "static void __attribute__((constructor)) fill(void) { volatile int a[512]; for (int i = 0; i < 512; i++) a[i] = 5; }\n\
+                int main(void) { volatile int b[8]; for (int i = 0; i < 8; i++) b[i] = 5; *(volatile char *)0 = b[1]; return 0; }\n";
+    std::fs::write(&main, text).expect("it is written");
+    let program = bench.build(main.to_str().expect("text"), "-O0");
+    let other = bench.path("other");
+    let recorded = bench.retrovane(&["record", "-q", "-o"]).arg(&other).arg("--").arg(program).output();
+    assert!(!recorded.expect("it runs").status.success());
+    let ran = bench.retrovane(&["who-wrote", "b[3]"]).arg(&other).output().expect("it runs");
+    let said = String::from_utf8(ran.stdout).expect("text");
+    assert!(said.contains("This was before main was called") && said.contains("#0  fill("), "{said}");
+
     let (stale, own) = (ask("a[3]"), ask("own"));
     assert!(stale.contains("This was before crash was called") && stale.contains("#0  fill("), "{stale}");
     assert!(!own.contains("This was before") && own.contains("#0  crash("), "{own}");
