@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -171,7 +171,7 @@ impl Keeper {
         let argument = |index: usize| lane.request().arguments[index].load(Ordering::Relaxed);
         let (fd, read_bytes, pid) = (argument(0) as i32, argument(1), argument(2) as i32);
         let path = PathBuf::from(format!("/proc/{pid}/fd/{fd}"));
-        let Ok(file) = open_of(pid, fd, &path) else { return libc::EIO };
+        let Ok(file) = self.open_of(pid, fd, &path) else { return libc::EIO };
         let Ok(metadata) = file.metadata() else { return libc::EIO };
         let key = FileKey::of(&metadata);
         let original = std::fs::read_link(&path).unwrap_or_default();
@@ -192,6 +192,19 @@ impl Keeper {
         if kept { 0 } else { libc::EIO }
     }
 
+    /// A file that another process has open: by its name in /proc, or, where that is
+    /// refused, a copy of the descriptor.
+    fn open_of(&self, pid: i32, fd: i32, path: &Path) -> io::Result<File> {
+        let file = File::open(path).or_else(|error| match PidFd::open(pid) {
+            Some(process) => process.descriptor(fd),
+            None => Err(error),
+        })?;
+        // Who has it mapped is told by the kernel that somebody opened it.
+        let metadata = file.metadata()?;
+        self.memory.outside_files().note_open([metadata.dev(), metadata.ino()]);
+        Ok(file)
+    }
+
     /// Serves one request of a process.
     fn serve(&self, segment: Segment) {
         let lane = self.memory.lane(segment);
@@ -202,7 +215,7 @@ impl Keeper {
                 let path = PathBuf::from(format!("/proc/{pid}/fd/{fd}"));
                 let original = std::fs::read_link(&path).unwrap_or_default();
                 let original = original.as_os_str().as_bytes();
-                self.keep_in_slot(slot as u32, &key, || open_of(pid, fd, &path), original)
+                self.keep_in_slot(slot as u32, &key, || self.open_of(pid, fd, &path), original)
             }
             None => false,
         };
@@ -238,15 +251,6 @@ fn store_key(key: &FileKey) -> trace_store::FileKey {
 fn is_elf(file: &File) -> bool {
     let mut head = [0u8; 4];
     file.read_exact_at(&mut head, 0).is_ok() && head == *b"\x7fELF"
-}
-
-/// A file that another process has open: by its name in /proc, or, where that is
-/// refused, a copy of the descriptor.
-fn open_of(pid: i32, fd: i32, path: &Path) -> io::Result<File> {
-    File::open(path).or_else(|error| match PidFd::open(pid) {
-        Some(process) => process.descriptor(fd),
-        None => Err(error),
-    })
 }
 
 impl KeepFile for Keeper {

@@ -29,6 +29,9 @@ const REST: u32 = 3;
 /// looked at: to compare it behind a call takes some 50 us.
 const SUSPECT_BYTES_MAX: u64 = 1 << 20;
 
+/// How long it may take a recorded process to say that it has opened a file. Meanwhile the file is followed.
+const DOUBT: Duration = Duration::from_millis(50);
+
 /// Device and inode of a file.
 type Identity = [u64; 2];
 
@@ -46,6 +49,7 @@ impl StrangersThread {
         let thread = injector::start_thread("strangers", move || {
             let files = own_memory.outside_files();
             let (mut told, mut told_hidden) = (HashSet::new(), HashSet::new());
+            let mut doubts = HashMap::new();
             loop {
                 // Before looking: what comes after the look changes the value.
                 let seen = files.doorbell().load(Ordering::SeqCst);
@@ -54,7 +58,7 @@ impl StrangersThread {
                 }
                 let began = Instant::now();
                 let mut suspects = Vec::new();
-                let any = answer_all(&own_memory, &own_ended, &mut suspects);
+                let any = answer_all(&own_memory, &own_ended, &mut doubts, &mut suspects);
                 let texts = told_suspects(&suspects, &mut told_hidden);
                 for text in texts.into_iter().chain(told_untimely(&own_memory, &mut told)) {
                     diagnostics::tell!("retrovane: {text}");
@@ -94,7 +98,13 @@ fn in_state(memory: &SessionMemory, state: u32) -> Vec<&OutsideFile> {
 
 /// Answers what the runtime asks; false if it asks nothing. Files that somebody may write to who cannot be
 /// looked at, and that are not followed, go to `suspects`, with who has them mapped.
-fn answer_all(memory: &SessionMemory, ended: &AtomicBool, suspects: &mut Vec<(Identity, i32)>) -> bool {
+/// Since when it is in doubt who opened a file is in `doubts`.
+fn answer_all(
+    memory: &SessionMemory,
+    ended: &AtomicBool,
+    doubts: &mut HashMap<Identity, Instant>,
+    suspects: &mut Vec<(Identity, i32)>,
+) -> bool {
     let asked = in_state(memory, outside_state::ASKED);
     if asked.is_empty() {
         return false;
@@ -102,10 +112,18 @@ fn answer_all(memory: &SessionMemory, ended: &AtomicBool, suspects: &mut Vec<(Id
     let found = Found::look(&asked.iter().map(|file| file.identity()).collect(), ended);
     for file in asked {
         let is_foreign = file.is_foreign.load(Ordering::Acquire) != 0;
-        let is_opened = file.is_opened.load(Ordering::Acquire) != 0;
+        let is_unknown = file.is_opened_by_unknown();
+        let is_opened = file.is_opened.load(Ordering::Acquire) != 0 || is_unknown;
         let is_short = file.bytes.load(Ordering::Acquire) <= SUSPECT_BYTES_MAX;
         let is_hidden = found.are_hidden && (is_foreign || is_opened && is_short);
         let is_known = found.files.contains(&file.identity());
+        if is_unknown && found.are_hidden && !is_known {
+            // A recorded process that is about to say that it was it has so much time for that.
+            if doubts.entry(file.identity()).or_insert_with(Instant::now).elapsed() < DOUBT {
+                continue;
+            }
+        }
+        doubts.remove(&file.identity());
         let is_outside = is_hidden || is_known;
         file.is_suspect.store(u32::from(is_hidden && !is_known), Ordering::Release);
         if found.are_hidden && is_opened && !is_outside {
@@ -113,6 +131,10 @@ fn answer_all(memory: &SessionMemory, ended: &AtomicBool, suspects: &mut Vec<(Id
         }
         let state = if is_outside { outside_state::OUTSIDE } else { outside_state::INSIDE };
         memory.outside_files().answer(file, state);
+        if !is_opened && file.is_opened_by_unknown() {
+            // Somebody did while it was looked at.
+            memory.outside_files().ask_again(file.identity(), None);
+        }
     }
     true
 }

@@ -52,8 +52,12 @@ pub struct OutsideFile {
     /// Not zero: a recorded process stores there. It stays so when the supervisor answers what it was
     /// asked meanwhile.
     is_stored: AtomicU32,
-    /// Not zero: it has a name, and somebody who may not be recorded had it, or opened it since it was mapped.
+    /// Not zero: it has a name, and somebody who may not be recorded had it when it was mapped.
     pub is_opened: AtomicU32,
+    /// How often recorded processes have opened it since then.
+    opens: AtomicU32,
+    /// Not zero: somebody opened it, and none of these is known to be who. It is their number as of then, plus one.
+    opened_at: AtomicU32,
     /// Not zero: nobody is known who writes there, but there are processes that may not be looked at.
     pub is_suspect: AtomicU32,
     /// Its length when it was mapped.
@@ -75,6 +79,12 @@ pub struct OutsideFiles {
 impl OutsideFile {
     pub fn identity(&self) -> [u64; 2] {
         [&self.device, &self.inode].map(|word| word.load(Ordering::Relaxed))
+    }
+
+    /// True if somebody opened it who is not known to be recorded: who is says so behind the call only.
+    pub fn is_opened_by_unknown(&self) -> bool {
+        let opened_at = self.opened_at.load(Ordering::Acquire);
+        opened_at != 0 && opened_at == self.opens.load(Ordering::Acquire).wrapping_add(1)
     }
 
     fn is(&self, identity: [u64; 2]) -> bool {
@@ -164,10 +174,25 @@ impl OutsideFiles {
         }
     }
 
-    /// A file to which only recorded processes could write was opened by somebody.
-    pub fn ask_again(&self, identity: [u64; 2]) {
+    /// A recorded process has opened the file.
+    pub fn note_open(&self, identity: [u64; 2]) {
         if let Some(file) = self.find(identity) {
-            file.is_opened.store(1, Ordering::Release);
+            file.opens.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// How often recorded processes have opened it.
+    pub fn opens_of(&self, identity: [u64; 2]) -> u32 {
+        self.find(identity).map_or(0, |file| file.opens.load(Ordering::Acquire))
+    }
+
+    /// A file to which only recorded processes could write was opened by somebody; `unknown_at`: when recorded
+    /// processes had opened it so often, and it was none of those.
+    pub fn ask_again(&self, identity: [u64; 2], unknown_at: Option<u32>) {
+        if let Some(file) = self.find(identity) {
+            if let Some(opens) = unknown_at {
+                file.opened_at.store(opens.wrapping_add(1), Ordering::Release);
+            }
             self.raise_state(file, outside_state::ASKED);
         }
     }
@@ -208,6 +233,8 @@ mod tests {
             is_foreign: AtomicU32::new(0),
             is_stored: AtomicU32::new(0),
             is_opened: AtomicU32::new(0),
+            opens: AtomicU32::new(0),
+            opened_at: AtomicU32::new(0),
             is_suspect: AtomicU32::new(0),
             bytes: AtomicU64::new(0),
         }
@@ -230,10 +257,23 @@ mod tests {
         assert_eq!(files.state_of(FILE), outside_state::ASKED);
         files.answer(asked, outside_state::INSIDE);
         assert_eq!(files.state_of(FILE), outside_state::STORED);
-        files.ask_again(FILE);
+        files.ask_again(FILE, None);
         assert_eq!(files.state_of(FILE), outside_state::ASKED);
         files.answer(asked, outside_state::OUTSIDE);
         files.raise(FILE, outside_state::STORED, 1);
         assert_eq!(files.state_of(FILE), outside_state::OUTSIDE);
+    }
+
+    #[test]
+    fn who_opens_a_file_is_unknown_until_a_recorded_process_says_so() {
+        let files = files();
+        let file = files.raise(FILE, outside_state::INSIDE, 1).expect("there is room");
+        files.note_open(FILE);
+        files.ask_again(FILE, None);
+        assert!(!file.is_opened_by_unknown());
+        files.ask_again(FILE, Some(files.opens_of(FILE)));
+        assert!(file.is_opened_by_unknown());
+        files.note_open(FILE);
+        assert!(!file.is_opened_by_unknown());
     }
 }

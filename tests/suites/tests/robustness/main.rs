@@ -7,6 +7,7 @@
 mod analysis;
 mod bench;
 mod kills;
+mod own_memory;
 mod refusals;
 mod strangers;
 mod survivors;
@@ -79,6 +80,7 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("runtime_says_what_it_does", false, ways::runtime_says_what_it_does),
     ("strangers_reach_nothing", false, strangers::reaches_nothing),
     ("sandbox_by_option", false, strangers::sandbox_by_option),
+    ("opens_own_memory", false, own_memory::opens_own_memory),
     ("analysis_takes_long", false, analysis::analysis_takes_long),
 ];
 

@@ -18,10 +18,10 @@ use linux_abi::general as nr;
 use crate::address_space::{known_shared_files, mapped_files, outsiders, segments};
 use crate::ground::owned::Held;
 use crate::ground::proc_files::Path;
-use crate::ground::{kernel, memory};
-use crate::log::kept_files::Status;
+use crate::ground::{kernel, memory, proc_files};
+use crate::log::kept_files::{self, Status};
 use crate::state::block::{process, session, space};
-use crate::state::outside_memory::{FILES, File, Name, SEGMENTS, Segment, Signs};
+use crate::state::outside_memory::{FILES, File, NAMES, Name, SEGMENTS, Segment, Signs};
 use crate::state::own_descriptors::{self, move_high};
 use crate::state::{live, recorded_processes};
 
@@ -29,6 +29,10 @@ impl Signs {
     #[inline]
     pub fn are_any(&self) -> bool {
         self.any
+    }
+
+    fn is_known(&self, watch: i32) -> bool {
+        self.names.iter().any(|name| name.watch == watch)
     }
 
     fn note_any(&mut self) {
@@ -160,8 +164,11 @@ fn look_at_files(own: &mut Signs) {
 
 // --- files that somebody opens ---
 
+/// Of inotify(7): a file was opened; notices were lost.
+const IN_OPEN: u32 = 0x20;
+const IN_Q_OVERFLOW: u32 = 0x4000;
+
 fn watch_name(own: &mut Signs, fd: u64, identity: [u64; 2]) {
-    const IN_OPEN: u64 = 0x20;
     if own.notices != 0 && own.names.iter().any(|name| name.watch != 0 && name.identity == identity) {
         return;
     }
@@ -174,12 +181,20 @@ fn watch_name(own: &mut Signs, fd: u64, identity: [u64; 2]) {
     }
     let mut path = Path::new();
     let place = path.text(b"/proc/thread-self/fd/").number(fd).address();
-    let arguments = [own.notices as u64 - 1, place, IN_OPEN, 0, 0, 0];
+    let arguments = [own.notices as u64 - 1, place, u64::from(IN_OPEN), 0, 0, 0];
     let watch = kernel::call(nr::__NR_inotify_add_watch, arguments);
     if !kernel::failed(watch)
         && let Some(name) = own.names.iter_mut().find(|name| name.watch == 0)
     {
-        *name = Name { watch: watch as i32, identity };
+        *name = Name { watch: watch as i32, opens: session().outside_files.opens_of(identity), identity };
+    }
+}
+
+/// Recording: a recorded process has just opened a file; whoever opens it from here on is told apart from that.
+pub fn take_notices() {
+    let own = &mut *signs();
+    if own.notices != 0 {
+        read_notices(own);
     }
 }
 
@@ -189,27 +204,82 @@ fn read_notices(own: &mut Signs) {
     const EVENT_WORDS: usize = 4;
     let mut events = [[0u32; EVENT_WORDS]; 32];
     let fd = own.notices as u64 - 1;
+    // Of these a recorded process has said that it opened them; the kernel joins notices.
+    let mut opened = 0u64;
     loop {
+        // Before the notices are read: those of what was said are among them.
+        opened |= new_opens(own);
         let arguments = [fd, events.as_mut_ptr() as u64, size_of_val(&events) as u64, 0, 0, 0];
         let bytes = kernel::call(nr::__NR_read, arguments);
         if bytes <= 0 {
             return;
         }
-        for event in &events[..bytes as usize / (4 * EVENT_WORDS)] {
-            match own.names.iter().find(|name| name.watch != 0 && name.watch == event[0] as i32) {
-                Some(name) => ask_again(name.identity),
-                // It is a child's, or came after too many.
-                None => {
-                    own.names.iter().filter(|name| name.watch != 0).for_each(|name| ask_again(name.identity))
+        for &[watch, what, ..] in &events[..bytes as usize / (4 * EVENT_WORDS)] {
+            if what & (IN_OPEN | IN_Q_OVERFLOW) == 0 {
+                // The file is gone, and its watch with it.
+                let is_it = |name: &&mut Name| name.watch == watch as i32;
+                own.names.iter_mut().filter(is_it).for_each(|name| name.watch = 0);
+                continue;
+            }
+            let watch = (what & IN_OPEN != 0).then_some(watch as i32);
+            if let Some(watch) = watch.filter(|&watch| !own.is_known(watch)) {
+                opened |= learn(own, watch);
+            }
+            for (index, name) in own.names.iter().enumerate() {
+                if name.watch != 0 && watch.is_none_or(|watch| watch == name.watch) {
+                    ask_again(name, opened & 1 << index != 0);
                 }
             }
         }
     }
 }
 
-fn ask_again(identity: [u64; 2]) {
+/// A process with which this one shares its notices since a fork has the file mapped. As bits: whether recorded
+/// processes have opened it.
+#[cold]
+fn learn(own: &mut Signs, watch: i32) -> u64 {
+    let mut found = None;
+    proc_files::each_line(own.notices as u32 - 1, &mut |line| {
+        found = found.or(watched(line, watch));
+    });
+    let (Some(identity), Some(index)) = (found, own.names.iter().position(|name| name.watch == 0)) else {
+        return 0;
+    };
+    let opens = session().outside_files.opens_of(identity);
+    own.names[index] = Name { watch, opens, identity };
+    u64::from(opens != 0) << index
+}
+
+/// Device and inode, where the line is of this watch (proc_pid_fdinfo(5)): `inotify wd:1 ino:2f sdev:1b ...`.
+fn watched(line: &[u8], watch: i32) -> Option<[u64; 2]> {
+    let mut fields = line.strip_prefix(b"inotify ")?.split(|&byte| byte == b' ');
+    let mut field = |name: &[u8]| -> Option<u64> {
+        let digits = core::str::from_utf8(fields.next()?.strip_prefix(name)?).ok()?;
+        u64::from_str_radix(digits, 16).ok()
+    };
+    let (its, inode, device) = (field(b"wd:")?, field(b"ino:")?, field(b"sdev:")?);
+    // As the kernel has it, and as stat(2) tells it.
+    let (major, minor) = (device >> 20, device & 0xf_ffff);
+    let device = minor & 0xff | major << 8 | (minor & !0xff) << 12;
+    (its == watch as u64).then_some([device, inode])
+}
+
+/// The files, as bits, that recorded processes have opened since this was asked last.
+fn new_opens(own: &mut Signs) -> u64 {
+    const { assert!(NAMES <= 64) };
+    let mut new = 0;
+    for (index, name) in own.names.iter_mut().enumerate().filter(|(_, name)| name.watch != 0) {
+        let opens = session().outside_files.opens_of(name.identity);
+        if core::mem::replace(&mut name.opens, opens) != opens {
+            new |= 1 << index;
+        }
+    }
+    new
+}
+
+fn ask_again(name: &Name, is_by_recorded: bool) {
     let files = &session().outside_files;
-    files.ask_again(identity);
+    files.ask_again(name.identity, (!is_by_recorded).then_some(name.opens));
     kernel::futex_wake_one(files.doorbell());
 }
 
@@ -229,7 +299,7 @@ pub fn yield_descriptors(first: u64, last: u64) {
     is_one(&mut own.notices);
     if before != own.notices {
         // Who opens them from here on is not seen.
-        own.names.iter().filter(|name| name.watch != 0).for_each(|name| ask_again(name.identity));
+        own.names.iter().filter(|name| name.watch != 0).for_each(|name| ask_again(name, false));
     }
     own.note_any();
 }
@@ -312,9 +382,16 @@ fn is_recorded(pid: i32) -> bool {
     }
     let mut found = false;
     recorded_processes::each_recorded(&mut |_, known, _| found |= known == pid);
+    // One that nobody has waited for has no memory any more, either, which process_vm_readv(2) says first.
     let is_gone = || {
         let gone = -i64::from(linux_abi::errno::ESRCH);
-        pid > 0 && kernel::call(nr::__NR_kill, [pid as u64, 0, 0, 0, 0, 0]) == gone
+        let mut byte = 0u8;
+        let [into, from] = [[&raw mut byte as u64, 1], [0u64, 1]];
+        let parts = [into.as_ptr() as u64, 1, from.as_ptr() as u64, 1];
+        let read = [pid as u64, parts[0], parts[1], parts[2], parts[3], 0];
+        pid > 0
+            && (kernel::call(nr::__NR_kill, [pid as u64, 0, 0, 0, 0, 0]) == gone
+                || kernel::call(nr::__NR_process_vm_readv, read) == gone)
     };
     found || is_gone()
 }
@@ -336,6 +413,9 @@ pub fn note_call(number: u64, args: &[u64; 6], result: i64) {
         nr::__NR_memfd_create => note_made(result),
         nr::__NR_open if makes(args[1]) => note_made(result),
         nr::__NR_openat if makes(args[2]) => note_made(result),
+        nr::__NR_open | nr::__NR_openat | nr::__NR_openat2 | nr::__NR_creat => {
+            kept_files::note_opened(result);
+        }
         _ => {}
     }
 }

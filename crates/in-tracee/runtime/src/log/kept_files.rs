@@ -123,7 +123,21 @@ fn has_no_data(fd: i32) -> bool {
 /// locks on the file, if it has some (fcntl(2)).
 fn open_again(fd: i32) -> Option<i32> {
     let again = Path::new().text(b"/proc/thread-self/fd/").number(fd as u64).open();
-    (!kernel::failed(again)).then_some(again as i32)
+    if kernel::failed(again) {
+        return None;
+    }
+    note_opened(again);
+    Some(again as i32)
+}
+
+/// Recording: who has the file mapped is told by the kernel that somebody opened it, and by this who that was.
+pub fn note_opened(fd: i64) {
+    let files = &session().outside_files;
+    if files.changes() != 0
+        && let Some(status) = Status::of(fd as i32)
+    {
+        files.note_open(status.identity());
+    }
 }
 
 /// Less is logged with its holes: to find them could cost the program its locks on the file.

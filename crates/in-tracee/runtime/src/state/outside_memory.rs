@@ -157,6 +157,8 @@ pub const FILES: usize = 4;
 pub struct Name {
     /// Its watch; 0: none.
     pub watch: i32,
+    /// Recorded processes have opened it so often, as far as this one has heard.
+    pub opens: u32,
     pub identity: [u64; 2],
 }
 

@@ -197,6 +197,8 @@ pub fn mmap(registers: &mut Registers, args: &[u64; 6]) -> Done {
     }
     if is_file {
         outsiders::sum_mapped(start, end, identity);
+        // Before others open it: the kernel joins what it tells of that with what was opened to map it.
+        outsider_signs::take_notices();
     }
     foreign_writes::log_new(number, args);
     process().log.end();
