@@ -466,7 +466,7 @@ impl Engine {
             lab_question::SIGNALLED => self.signalled(slot, &words),
             lab_question::SPINS if words[3] != 0 => Ok(self.makes_calls(slot)),
             lab_question::SPINS => Ok(self.spins(slot, words[0] != 0, words[1] != 0, words[2] != 0)),
-            lab_question::PREEMPTED => self.preempted(slot, words[0], words[1] != 0),
+            lab_question::PREEMPTED => self.preempted(slot, &words),
             lab_question::FILE => {
                 // Files of the machine change when they do: whether a thread asks is not of the run, and takes no time.
                 let answer = self.look_at_file(slot, &words);

@@ -1,12 +1,19 @@
 //! Which thread computes without a call, and which were preempted as they did; see `slices`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How long the engine waits before it looks whether the thread that runs is still there.
 const LOOK: Duration = Duration::from_millis(5);
 /// How often one thread is looked at then.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// How much processor time a thread gets that was preempted before, in nanoseconds.
+pub const AGAIN_NS: u64 = 3_000_000;
+/// How much one gets before it is looked at whether it computes in a circle, and four times as much after each look in
+/// vain: one takes up to 0.1 s, and is no longer worth it than that.
+const CIRCLE_NS: u64 = 20_000_000;
+const FUTILE_MAX: u32 = 3;
 
 /// The thread that runs and has not asked for a while.
 #[derive(Debug)]
@@ -17,6 +24,8 @@ pub struct Watched {
     pub tid: i32,
     /// Its processor time from which it is counted.
     pub from_ns: u64,
+    /// At how much from then it was looked at last.
+    pub looked_ns: u64,
 }
 
 /// Who is watched, and who was preempted.
@@ -24,6 +33,10 @@ pub struct Watched {
 pub struct Preemption {
     pub watched: Option<Watched>,
     pub before: BTreeSet<u32>,
+    /// Who was seen to compute in a circle.
+    pub circling: BTreeSet<u32>,
+    /// How often others were looked at for that, in vain: most threads that compute get somewhere.
+    pub futile: BTreeMap<u32, u32>,
     /// When a thread was for the first time.
     pub first_ns: Option<u64>,
 }
@@ -36,11 +49,27 @@ impl Preemption {
 
     /// How long the engine waits before it looks at a thread that runs.
     pub fn look(&self, slot: u32) -> Duration {
-        if self.before.contains(&slot) { LOOK_AGAIN } else { LOOK }
+        if self.before.contains(&slot) || self.circling.contains(&slot) { LOOK_AGAIN } else { LOOK }
+    }
+
+    /// The thread computes in a circle.
+    pub fn note_circle(&mut self, slot: u32) {
+        self.circling.insert(slot);
+        self.futile.remove(&slot);
+    }
+
+    /// How much processor time a thread gets before it is looked at whether it computes in a circle.
+    pub fn circle_ns(&self, slot: u32) -> u64 {
+        if self.circling.contains(&slot) {
+            return AGAIN_NS;
+        }
+        CIRCLE_NS << (2 * self.futile.get(&slot).copied().unwrap_or(0).min(FUTILE_MAX))
     }
 
     /// The thread is gone.
     pub fn forget(&mut self, slot: u32) {
         self.before.remove(&slot);
+        self.circling.remove(&slot);
+        self.futile.remove(&slot);
     }
 }

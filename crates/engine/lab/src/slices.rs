@@ -3,17 +3,16 @@
 
 use std::sync::atomic::Ordering;
 
-use lane_protocol::{ASKING, LAB_NEVER, LAB_PREEMPTS};
+use lane_protocol::{ASKING, LAB_LOOKS, LAB_NEVER, LAB_PREEMPTS, LAB_WORDS};
 
 use crate::LabError;
 use crate::engine::Engine;
 use crate::log::Record;
-use crate::preemption::Watched;
+use crate::preemption::{AGAIN_NS, Watched};
 use crate::processes::thread_of;
 use crate::questions::{Answer, Outcome, Wait};
+use crate::spec::Cpu;
 
-/// How much processor time a thread gets that was preempted before, in nanoseconds.
-const AGAIN_NS: u64 = 3_000_000;
 /// How often a thread is preempted while others can go on, until time goes on all the same: they may compute, too.
 const TURNS_WITHOUT_TIME: u32 = 3;
 
@@ -40,6 +39,16 @@ fn place_text(pid: i32, address: u64) -> String {
     }
 }
 
+impl Watched {
+    /// Asks the thread to let others go on.
+    fn send(&self, code: i32) {
+        let mut info = [0; 128];
+        info[..4].copy_from_slice(&(ASKING as i32).to_le_bytes());
+        info[8..12].copy_from_slice(&code.to_le_bytes());
+        injector::queue_signal(self.pid, Some(self.tid), ASKING as i32, &info);
+    }
+}
+
 impl Engine {
     /// The thread that runs is silent: it is preempted where it has computed for long enough, and another one may have to
     /// go on before it does anything else.
@@ -49,22 +58,26 @@ impl Engine {
         };
         let Some(pid) = self.processes.pid_of(slot) else { return };
         let limit_ns = if self.preemption.before.contains(&slot) { after_ns.min(AGAIN_NS) } else { after_ns };
+        let circle_ns = self.preemption.circle_ns(slot);
+        let finds_circles = self.spec.cpu == Cpu::None && !self.preemption.before.contains(&slot);
         match &mut self.preemption.watched {
             Some(watched) if watched.slot == slot => {
                 let ran_ns = processor_ns(watched.pid, watched.tid).unwrap_or(0);
-                if ran_ns.saturating_sub(watched.from_ns) >= limit_ns {
-                    watched.from_ns = ran_ns;
-                    let mut info = [0; 128];
-                    info[..4].copy_from_slice(&(ASKING as i32).to_le_bytes());
-                    info[8..12].copy_from_slice(&LAB_PREEMPTS.to_le_bytes());
-                    injector::queue_signal(watched.pid, Some(watched.tid), ASKING as i32, &info);
+                let computes_ns = ran_ns.saturating_sub(watched.from_ns);
+                if computes_ns >= limit_ns {
+                    (watched.from_ns, watched.looked_ns) = (ran_ns, 0);
+                    watched.send(LAB_PREEMPTS);
+                } else if finds_circles && computes_ns >= watched.looked_ns + circle_ns {
+                    watched.looked_ns = computes_ns;
+                    watched.send(LAB_LOOKS);
+                    *self.preemption.futile.entry(slot).or_default() += 1;
                 }
             }
             watched => {
                 let inner = self.memory.lab().slots[slot as usize].tid.load(Ordering::Relaxed);
                 let Some(tid) = thread_of(pid, inner) else { return };
                 let Some(from_ns) = processor_ns(pid, tid) else { return };
-                *watched = Some(Watched { slot, pid, tid, from_ns });
+                *watched = Some(Watched { slot, pid, tid, from_ns, looked_ns: 0 });
             }
         }
     }
@@ -91,12 +104,18 @@ impl Engine {
     }
 
     /// The thread was preempted at `place`: others go on, and time where nobody can.
-    pub fn preempted(&mut self, slot: u32, place: u64, has_acted: bool) -> Result<Outcome, LabError> {
+    ///
+    /// In a circle, each round of which is as any other, it stands where it does each time.
+    pub fn preempted(&mut self, slot: u32, words: &[u64; LAB_WORDS]) -> Result<Outcome, LabError> {
+        let [place, has_acted, is_circle, ..] = *words;
+        let (has_acted, is_circle) = (has_acted != 0, is_circle != 0);
         let is_alone = !self.has_ready();
         if has_acted {
             self.touch_own(slot);
         }
-        if self.preemption.before.insert(slot) {
+        if is_circle {
+            self.preemption.note_circle(slot);
+        } else if self.preemption.before.insert(slot) {
             self.preemption.first_ns.get_or_insert(self.now_ns);
             let (at_ns, node) = (self.now_ns, self.processes.node_of(slot));
             let tid = self.slot(slot).tid.load(Ordering::Relaxed);

@@ -10,6 +10,7 @@
 
 pub mod accesses;
 pub mod branches;
+pub mod circles;
 pub mod decode;
 pub mod map_changes;
 pub mod map_lines;

@@ -119,7 +119,8 @@ fn await_answer() -> Answer {
 
 /// The engine has preempted the thread, which computes and stands at `place`: others go on.
 pub fn preempted(place: u64) {
-    ask(lab_question::PREEMPTED, &[place, u64::from(clocks::has_acted())]);
+    let is_circle = core::mem::take(&mut thread().preemption.circle.is_found);
+    ask(lab_question::PREEMPTED, &[place, u64::from(clocks::has_acted()), u64::from(is_circle)]);
 }
 
 /// A call that sends a signal was made.

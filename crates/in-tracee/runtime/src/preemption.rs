@@ -2,6 +2,7 @@
 //!
 //! Deliberately absent: when that is to happen (`scheduler`, `signals`).
 
+pub mod circles;
 pub mod counters;
 pub mod executed_functions;
 pub mod left_handlers;

@@ -176,6 +176,8 @@ pub const LAB_CALL_LAST: u64 = LAB_CALL + 15;
 
 /// Code of the signal ([`crate::ASKING`]) by which the engine preempts a thread that computes.
 pub const LAB_PREEMPTS: i32 = -82;
+/// The same where the thread is preempted only if it computes in a circle.
+pub const LAB_LOOKS: i32 = -83;
 /// Calls that a thread makes without a question at which others go on, after which they do; one that found nothing
 /// to do counts for [`LAB_VAIN_CALL`].
 pub const LAB_CALLS: u32 = 512;

@@ -73,6 +73,20 @@ pub const DAEMONS: &[Daemon] = &[
         is_preempted: true,
         ..PLAIN
     },
+    // A thread that waits in a circle is preempted at the same state each time.
+    Daemon {
+        name: "circle",
+        needs: &["cc"],
+        prepare: "cc -O0 -pthread -o circle $LAB/circle.c",
+        description: r#"
+            clock = "virtual"
+            cpu = "none"
+            [node.one]
+            command = ["FOLDER/circle"]
+        "#,
+        says: &["20 of 20", "one | * ended with 0"],
+        ..PLAIN
+    },
     Daemon {
         name: "haproxy",
         needs: &["haproxy", "python3", "curl"],

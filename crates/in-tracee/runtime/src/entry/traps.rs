@@ -14,7 +14,7 @@ use crate::ground::memory::{self, in_region};
 use crate::ground::registers::TRAP_FLAG;
 use crate::ground::{assembly, kernel};
 use crate::preemption::left_handlers::leave_handler;
-use crate::preemption::{preempt, preemption_point, replay_trap, sampled_places};
+use crate::preemption::{circles, preempt, preemption_point, replay_trap, sampled_places};
 use crate::scheduler::{contention, token};
 use crate::signals::{
     INFO_BYTES, STOP_CODE, arrive, deaths, deliver, die_of, hide_interruption, killing, on_asked_to_stop,
@@ -166,6 +166,8 @@ fn on_asking(info: &Info, context: &mut RealFrame, inside: bool) -> bool {
             hide_interruption(context);
         }
         lane_protocol::LAB_PREEMPTS => preempt::on_preempted(context),
+        lane_protocol::LAB_LOOKS if inside => hide_interruption(context),
+        lane_protocol::LAB_LOOKS => circles::begin(context),
         killing::DIE => {
             arrive(SIGKILL, &[u64::from(SIGKILL), 0, info[2], 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], context)
         }

@@ -22,14 +22,14 @@ use crate::ground::registers::{Registers, TRAP_FLAG};
 use crate::ground::{decode, memory, notices};
 use crate::preemption::preemption_timer::{Purpose, now_ns};
 use crate::preemption::{
-    loop_iterations, preemption_place, preemption_point, sampled_places, volatile_words,
+    circles, loop_iterations, preemption_place, preemption_point, sampled_places, volatile_words,
 };
 use crate::scheduler::preemption_cost::STEP_NS;
 use crate::scheduler::spinning_threads::{SPUN, threads_spin};
 use crate::scheduler::{chaos, fairness, own_token, private_futexes};
 use crate::state::block::{process, thread};
 use crate::state::deliverable;
-use crate::state::preemption::{Preemption, Search, Stand, Watching, WayAside};
+use crate::state::preemption::{Phase, Preemption, Search, Stand, Watching, WayAside};
 use crate::state::runtime_log::{LogSubject, say};
 use spinning::{compare_ns, watch_spin};
 
@@ -48,7 +48,7 @@ const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 impl Preemption {
     /// True on the way to a place to pause: by steps, or to the end of a repeated instruction.
-    fn searches(&self) -> bool {
+    pub fn searches(&self) -> bool {
         self.stepping || self.passing != 0
     }
 }
@@ -298,6 +298,15 @@ pub fn on_preempted(context: &mut RealFrame) {
     }
 }
 
+/// A lab's thread, which computes in a circle, is at the least state of it.
+pub fn in_circle(context: &mut RealFrame) {
+    let thread = &mut *thread();
+    (thread.is_asked, thread.preemption.is_preempted) = (true, true);
+    (thread.preemption.watching, thread.preemption.search) = (Watching::Nothing, Search::here());
+    thread.preemption.way_from_ns = 0;
+    point_near(context);
+}
+
 /// A signal waits that can be delivered.
 pub fn signal_is_due() -> bool {
     deliverable::has_deliverable()
@@ -325,7 +334,7 @@ fn is_watched() -> bool {
 /// A single step of the search for a good place.
 pub fn on_step(context: &mut RealFrame) {
     context.flags &= !TRAP_FLAG;
-    if sampled_places::on_step(context) {
+    if sampled_places::on_step(context) || circles::on_step(context) {
         return;
     }
     let preemption = &mut thread().preemption;
@@ -384,6 +393,7 @@ pub fn abandon() {
     let preemption = &mut thread().preemption;
     (preemption.stepping, preemption.steps_left, preemption.way_aside) = (false, 0, WayAside::None);
     preemption.steps_over = false;
+    preemption.circle.phase = Phase::None;
     if preemption.passing != 0 {
         sites::put_code(preemption.passing, &[preemption.passed_byte]);
         preemption.passing = 0;

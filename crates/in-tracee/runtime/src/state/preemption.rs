@@ -2,6 +2,8 @@
 
 use crate::ground::decode::JUMP_BYTES;
 use runtime_logic::accesses::Change;
+use runtime_logic::circles::Named;
+use runtime_logic::registers::REGISTER_WORDS;
 
 /// State of pausing in a thread.
 #[repr(C)]
@@ -44,6 +46,56 @@ pub struct Preemption {
     pub passing: u64,
     pub passed_byte: u8,
     pub success: Success,
+    /// In a lab: whether it computes in a circle.
+    pub circle: Circle,
+}
+
+/// A look at whether a thread computes in a circle; see `circles`.
+#[repr(C)]
+#[derive(Default)]
+pub struct Circle {
+    pub phase: Phase,
+    pub steps: u32,
+    /// The registers with which the look began.
+    pub start: [u64; REGISTER_WORDS],
+    pub vectors: u64,
+    /// The least sum of a state at which the thread can be preempted, and how often it was seen; 0: none was.
+    pub least: u64,
+    pub least_times: u32,
+    /// From one time at which the registers were those of the start to the next: what memory was named, with what in it.
+    pub sum: u64,
+    /// The same of the times before.
+    pub rounds: Rounds,
+    /// What the step at hand names.
+    pub named: Named,
+    pub fs_base: u64,
+    /// The thread is preempted, in a circle.
+    pub is_found: bool,
+}
+
+/// How often the registers may come back to what they were until memory does: an inner loop may count in memory.
+pub const ROUNDS_MAX: usize = 128;
+
+#[repr(C)]
+pub struct Rounds {
+    pub count: usize,
+    pub sums: [u64; ROUNDS_MAX],
+}
+
+impl Default for Rounds {
+    fn default() -> Rounds {
+        Rounds { count: 0, sums: [0; ROUNDS_MAX] }
+    }
+}
+
+#[repr(u8)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub enum Phase {
+    #[default]
+    None,
+    Rounds,
+    /// On the way to the least state.
+    ToLeast,
 }
 
 /// A thread's POSIX timer, made when it is set first.
