@@ -13,7 +13,8 @@ use crate::scheduler::{contention, own_token, private_futexes, token};
 use crate::signals::{self, stopping};
 use crate::state::block::{process, thread, used_processes};
 use crate::state::{call_state, in_lab};
-use crate::syscalls::{bounce, tracing, visible_maps};
+use crate::syscalls::bounce::{self, Bounce};
+use crate::syscalls::{tracing, visible_maps};
 
 /// The calls that may sleep, by number.
 pub static BLOCKS: [bool; syscall_model::NR_MAX + 1] = {
@@ -44,7 +45,7 @@ pub fn make(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks
             token::take_back();
             return result;
         }
-        return lab::calls::make(number, real);
+        return make_in_lab(number, args, real, model);
     }
     if number == u64::from(nr::__NR_futex)
         && process().in_parents_memory
@@ -58,6 +59,27 @@ pub fn make(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks
     let result = make_among_others(number, args, real, model, blocks);
     contention::note_result(number, args, result);
     result
+}
+
+/// A call of a lab that waits is made again and again, and writes its results when it finds nothing, too: others are not to see
+/// that before it is over.
+fn make_in_lab(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg]) -> i64 {
+    let writes_in_vain = matches!(number as u32, nr::__NR_poll | nr::__NR_ppoll | nr::__NR_waitid);
+    match writes_in_vain.then(|| bounce::begin(model, args, real)).flatten() {
+        Some(bounce) => {
+            let result = lab::calls::make(number, &bounce.args);
+            end_bounce(&bounce, model, args, result)
+        }
+        None => lab::calls::make(number, real),
+    }
+}
+
+/// The result of a call that was made with a buffer of ours, behind which the program has its own.
+fn end_bounce(bounce: &Bounce, model: &[Arg], args: &[u64; 6], result: i64) -> i64 {
+    match result == ABORTED || bounce.end(model, args, result) {
+        true => result,
+        false => -i64::from(errno::EFAULT),
+    }
 }
 
 fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg], blocks: bool) -> i64 {
@@ -78,16 +100,14 @@ fn make_among_others(number: u64, args: &[u64; 6], real: &[u64; 6], model: &[Arg
     };
     private_futexes::note_elsewhere(number, true);
     token::give();
-    let mut result = kernel::call_for_program(number, &bounce.args);
+    let result = kernel::call_for_program(number, &bounce.args);
     token::take_back();
     private_futexes::note_elsewhere(number, false);
+    let ended = end_bounce(&bounce, model, args, result);
     if result != ABORTED {
-        if !bounce.end(model, args, result) {
-            result = -i64::from(errno::EFAULT);
-        }
         note_dead_owner(number, args);
     }
-    result
+    ended
 }
 
 /// True if others hold the token while the call is made, which may sleep or not.
