@@ -472,6 +472,7 @@ fn is_expected(registers: &Registers, context: &RealFrame) -> bool {
     }
     let sum = frame::saved_vector_sum(context, &float_place());
     if sum != expected(preemption_word::VECTOR_SUM as u64) {
+        say(LogSubject::Preemption, "other vector registers", [registers.rip, sum]);
         if let Some((condition, wanted)) = differing_vector() {
             learn(condition, wanted);
         }
@@ -565,6 +566,7 @@ fn memory_is_expected() -> bool {
         let equal = (!covers && sum() == range.sum)
             || ((covers || replay_trap.guard.is_shared()) && with_original(&sum) == range.sum);
         if !equal {
+            say(LogSubject::Preemption, "other memory from, pages", [range.first * 4096, range.pages]);
             replay_trap.last_range = index;
             if !covers && let Some((word, wanted)) = counters::on_miss(&range) {
                 learn(Condition::Word(word), wanted);
