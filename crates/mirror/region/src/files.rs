@@ -77,9 +77,14 @@ fn close_in_children(descriptor: i32) {
 
 impl Drop for DiskFile {
     fn drop(&mut self) {
+        let descriptor = self.cached.as_raw_fd();
         for place in &LOCKED {
-            // Before the number can be another file's.
-            let _ = place.compare_exchange(self.cached.as_raw_fd(), -1, SeqCst, SeqCst);
+            // Before the number can be another file's. A child does not find it there, and leaves its parent's lock.
+            if place.compare_exchange(descriptor, -1, SeqCst, SeqCst).is_ok() {
+                // A child that was just made may not have closed it yet.
+                // SAFETY: the call changes the lock of our own file only.
+                unsafe { libc::flock(descriptor, libc::LOCK_UN) };
+            }
         }
     }
 }
