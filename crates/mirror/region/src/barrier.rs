@@ -170,17 +170,13 @@ pub unsafe fn modify(address: usize, size: usize, operation: Operation, operand:
 mod tests {
     use super::*;
     use crate::layout::MIRROR_DISTANCE;
-    use crate::{Options, Region};
 
     /// Every length, also across pages: the bytes that were written, and none beside them.
     #[test]
     fn what_was_written_is_copied_and_nothing_else() {
         const ROOM: usize = 4 * PAGE;
-        let _one = crate::one_region_of_tests();
-        let folder = tempfile::tempdir().expect("a folder");
-        let options = Options { size: 1 << 20, ..Options::default() };
-        let region = Region::open(&folder.path().join("region"), &options).expect("new");
-        let block = region.allocate(ROOM, PAGE).expect("room");
+        let region = crate::RegionOfTest::with_block(ROOM);
+        let block = region.block;
         // SAFETY: the block and its mirror are mapped, and this thread is their only user.
         let (own, mirror) = unsafe {
             let bytes = |at: usize| std::slice::from_raw_parts_mut(at as *mut u8, ROOM);

@@ -172,18 +172,8 @@ pub unsafe extern "C" fn rv_mirror_copy(to: usize, from: usize, count: usize) ->
         ja {many}
         ",
         through_registers!(),
+        sections::mark_and_return!("rdx"),
         "
-    95: lea r10, [rdi + rdx - 1]
-        shr rdi, {page}
-        shr r10, {page}
-        cmp byte ptr [rdi], 0
-        je 96f
-        cmp byte ptr [r10], 0
-        je 96f
-    97: ret
-    96: mov byte ptr [rdi], 1
-        mov byte ptr [r10], 1
-        ret
         // Frozen: as any store, which looks once more.
     93: mov rsi, rdx
         push rdi
@@ -249,18 +239,15 @@ unsafe extern "C" fn copy_again(at: usize, count: usize) {
 mod tests {
     use super::*;
     use crate::layout::{MIRROR_DISTANCE, PAGE};
-    use crate::{Options, Region, protocol};
+    use crate::protocol;
 
     /// Every length, across pages and overlapping in both directions, mirrored and frozen: the bytes that memmove gives, none beside
     /// them, and the marks of both pages.
     #[test]
     fn copies_are_those_of_memmove_in_both() {
         const ROOM: usize = 4 * PAGE;
-        let _one = crate::one_region_of_tests();
-        let folder = tempfile::tempdir().expect("a folder");
-        let options = Options { size: 1 << 20, ..Options::default() };
-        let region = Region::open(&folder.path().join("region"), &options).expect("new");
-        let block = region.allocate(ROOM, PAGE).expect("room");
+        let region = crate::RegionOfTest::with_block(ROOM);
+        let block = region.block;
         // SAFETY: the block, its mirror and its marks are mapped, and this thread is their only user.
         let (own, mirror, marks) = unsafe {
             let bytes = |at: usize, count: usize| std::slice::from_raw_parts_mut(at as *mut u8, count);

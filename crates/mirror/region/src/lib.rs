@@ -49,11 +49,27 @@ mod sections;
 mod slots;
 mod watch;
 
-/// A process has one region at a time, and a process of tests has several threads.
+/// A region for a test, with a block of so many bytes.
 #[cfg(test)]
-fn one_region_of_tests() -> std::sync::MutexGuard<'static, ()> {
-    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+struct RegionOfTest {
+    _region: Region,
+    block: usize,
+    _folder: tempfile::TempDir,
+    /// A process has one region at a time, and a process of tests has several threads.
+    _one: std::sync::MutexGuard<'static, ()>,
+}
+
+#[cfg(test)]
+impl RegionOfTest {
+    fn with_block(bytes: usize) -> RegionOfTest {
+        static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+        let one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = Options { size: 1 << 20, ..Options::default() };
+        let region = Region::open(&folder.path().join("region"), &options).expect("new");
+        let block = region.allocate(bytes, layout::PAGE).expect("room");
+        RegionOfTest { _region: region, block, _folder: folder, _one: one }
+    }
 }
 
 pub use cells::Word;

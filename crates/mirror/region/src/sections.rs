@@ -162,6 +162,30 @@ macro_rules! copy_pieces {
     };
 }
 
+/// Marks the pages of the bytes from `rdi` on, whose count is in this register, and returns: the end of a copy, at label 95.
+macro_rules! mark_and_return {
+    ($count:literal) => {
+        concat!(
+            "
+        95: lea r10, [rdi + ",
+            $count,
+            " - 1]
+            shr rdi, {page}
+            shr r10, {page}
+            cmp byte ptr [rdi], 0
+            je 96f
+            cmp byte ptr [r10], 0
+            je 96f
+        97: ret
+        96: mov byte ptr [rdi], 1
+            mov byte ptr [r10], 1
+            ret
+            "
+        )
+    };
+}
+pub(crate) use mark_and_return;
+
 /// Bytes that are copied with as few branches as can be. A longer piece is in one page.
 pub const SHORT_BYTES_MAX: usize = 64;
 
@@ -195,18 +219,8 @@ pub unsafe extern "C" fn copy_in_place(from: usize, count: usize) {
         jmp 95f
         ",
         copy_pieces!(),
+        mark_and_return!("rsi"),
         "
-    95: lea r10, [rdi + rsi - 1]
-        shr rdi, {page}
-        shr r10, {page}
-        cmp byte ptr [rdi], 0
-        je 96f
-        cmp byte ptr [r10], 0
-        je 96f
-        ret
-    96: mov byte ptr [rdi], 1
-        mov byte ptr [r10], 1
-        ret
         // Frozen: marked, and looked at once more.
     93: lea r10, [rdi + rsi - 1]
         mov rax, rdi
