@@ -73,17 +73,19 @@ pub const DAEMONS: &[Daemon] = &[
         is_preempted: true,
         ..PLAIN
     },
-    // Its schedulers wait for one another in circles, and by polls.
+    // Its schedulers wait for one another in circles, and by polls; its nodes find each other by a daemon that they start.
     Daemon {
         name: "erlang",
         needs: &["erl"],
         description: r#"
             [node.server]
-            command = ["erl", "-noshell", "-eval", "{ok, L} = gen_tcp:listen(80, [binary, {active, false}, {packet, line}]), {ok, S} = gen_tcp:accept(L), [begin {ok, D} = gen_tcp:recv(S, 0), gen_tcp:send(S, string:uppercase(D)) end || _ <- lists:seq(1, 3)], init:stop()."]
+            command = ["erl", "-noshell", "-sname", "a", "-setcookie", "x", "-eval", "register(doubles, self()), F = fun L() -> receive {From, N} -> From ! {ok, N * 2}, L() after 60000 -> ok end end, F(), init:stop()."]
             [node.client]
-            command = ["erl", "-noshell", "-eval", "timer:sleep(1000), {ok, S} = gen_tcp:connect(\"server\", 80, [binary, {active, false}, {packet, line}]), [begin gen_tcp:send(S, io_lib:format(\"line ~p~n\", [N])), {ok, D} = gen_tcp:recv(S, 0), io:put_chars(D) end || N <- lists:seq(1, 3)], init:stop()."]
+            command = ["erl", "-noshell", "-sname", "b", "-setcookie", "x", "-eval", "timer:sleep(30000), pong = net_adm:ping('a@server'), [begin {doubles, 'a@server'} ! {self(), N}, receive {ok, M} -> io:format(\"~p -> ~p~n\", [N, M]) end end || N <- lists:seq(1, 3)], init:stop()."]
+            [[lan]]
+            delay = "1ms"
         "#,
-        says: &["client | LINE 1", "client | LINE 3", "client | * ended with 0"],
+        says: &["client | 1 -> 2", "client | 3 -> 6", "client | * ended with 0"],
         ..PLAIN
     },
     // A thread that waits in a circle is preempted at the same state each time.
