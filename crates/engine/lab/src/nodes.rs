@@ -90,11 +90,6 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// A thread did something.
-    pub fn note_act(&mut self) {
-        self.kernel_waits = 0;
-    }
-
     pub fn new(spec: &Spec) -> Nodes {
         let nodes = spec.nodes.iter().map(|_| Node::default()).collect();
         let mut starts: Vec<_> =
@@ -112,6 +107,11 @@ impl Nodes {
         let event = spec.events.get(self.next_event).map(|event| event.at_ns);
         let start = self.starts.front().map(|(at_ns, _)| *at_ns);
         event.into_iter().chain(start).min()
+    }
+
+    /// A thread did something.
+    pub fn note_act(&mut self) {
+        self.kernel_waits = 0;
     }
 
     /// A process of a node has ended.

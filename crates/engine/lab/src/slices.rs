@@ -57,9 +57,10 @@ impl Engine {
             return;
         };
         let Some(pid) = self.processes.pid_of(slot) else { return };
-        let limit_ns = if self.preemption.before.contains(&slot) { after_ns.min(AGAIN_NS) } else { after_ns };
+        let was_preempted = self.preemption.before.contains(&slot);
+        let limit_ns = if was_preempted { after_ns.min(AGAIN_NS) } else { after_ns };
         let circle_ns = self.preemption.circle_ns(slot);
-        let finds_circles = self.spec.cpu == Cpu::None && !self.preemption.before.contains(&slot);
+        let finds_circles = self.spec.cpu == Cpu::None && !was_preempted;
         match &mut self.preemption.watched {
             Some(watched) if watched.slot == slot => {
                 let ran_ns = processor_ns(watched.pid, watched.tid).unwrap_or(0);

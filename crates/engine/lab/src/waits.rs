@@ -4,6 +4,7 @@ use fabric::SocketId;
 use lane_protocol::{LAB_ACTING, LAB_WORDS, lab_answer};
 
 use crate::engine::Engine;
+use crate::processes::Processes;
 use crate::questions::{Answer, Outcome, Wait};
 use crate::spec::Cpu;
 
@@ -59,12 +60,13 @@ impl Engine {
     }
 
     fn look_where(&mut self, node: Option<usize>, is_for: impl Fn(&Wait) -> bool) {
-        let looks: Vec<u32> = self
-            .waiting
-            .values()
-            .filter(|(slot, wait)| is_for(wait) && self.processes.node_of(*slot) == node)
-            .map(|(slot, _)| *slot)
-            .collect();
+        self.look_if(|processes, slot, wait| is_for(wait) && processes.node_of(slot) == node);
+    }
+
+    /// Of those that wait these look.
+    fn look_if(&mut self, is_for: impl Fn(&Processes, u32, &Wait) -> bool) {
+        let is_meant = |(slot, wait): &&(u32, Wait)| is_for(&self.processes, *slot, wait);
+        let looks: Vec<u32> = self.waiting.values().filter(is_meant).map(|(slot, _)| *slot).collect();
         for slot in looks {
             self.make_ready(slot, Answer::kind(lab_answer::LOOK));
         }
@@ -77,15 +79,7 @@ impl Engine {
 
     /// A signal may have come to a process: its threads look.
     pub fn signal(&mut self, pid: i32) {
-        let looks: Vec<u32> = self
-            .waiting
-            .values()
-            .filter(|(slot, wait)| self.processes.pid_of(*slot) == Some(pid) && *wait != Wait::Orders)
-            .map(|(slot, _)| *slot)
-            .collect();
-        for slot in looks {
-            self.make_ready(slot, Answer::kind(lab_answer::LOOK));
-        }
+        self.look_if(|processes, slot, wait| processes.pid_of(slot) == Some(pid) && *wait != Wait::Orders);
     }
 
     /// A thread waits: until when, how often it has looked in vain, for which socket, whether for children.
@@ -126,12 +120,7 @@ impl Engine {
 
     /// Those that wait for anything of the kernel's, or for children, look.
     pub fn look_at_kernel(&mut self) {
-        let is_for = |wait: &Wait| matches!(wait, Wait::Change { .. } | Wait::Children);
-        let looks: Vec<u32> =
-            self.waiting.values().filter(|(_, wait)| is_for(wait)).map(|(slot, _)| *slot).collect();
-        for slot in looks {
-            self.make_ready(slot, Answer::kind(lab_answer::LOOK));
-        }
+        self.look_if(|_, _, wait| matches!(wait, Wait::Change { .. } | Wait::Children));
     }
 
     /// How often the thread has spun since the clock moved last.

@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use clap::Args;
-use serde_json::Value;
+use replayer::ExitReport;
+use serde_json::{Value, json};
+use trace_store::TraceReader;
 
-use crate::exit::CommandError;
+use crate::exit::{self, CommandError};
 
 static PLACE: OnceLock<File> = OnceLock::new();
 
@@ -64,6 +66,18 @@ pub fn write(object: &Value) -> bool {
         diagnostics::tell!("retrovane: the JSON object cannot be written: {error}");
     }
     true
+}
+
+/// A trace, and how its program ended, recorded or replayed; `None` for what ends where it is meant to.
+pub fn object_of_run(trace_dir: &Path, status: Option<ExitReport>) -> Value {
+    let trace = TraceReader::open(trace_dir).ok();
+    json!({
+        "trace": trace_dir,
+        "events": trace.as_ref().map(|trace| trace.totals().events),
+        "processes": trace.as_ref().map(|trace| trace.lanes().len()),
+        "end": status.map_or(Value::Null, exit::end_object),
+        "code": status.map_or(0, exit::code_of_program),
+    })
 }
 
 /// True for a command line whose standard output is not for our objects.

@@ -177,14 +177,8 @@ pub fn run(arguments: RecordArguments, settings: &Settings) -> ExitCode {
 
 /// What became of a recording, for programs.
 fn recorded(trace_dir: &Path, status: ExitReport, seed: Option<u64>) -> Value {
-    let trace = TraceReader::open(trace_dir).ok();
-    let mut object = json!({
-        "trace": std::path::absolute(trace_dir).unwrap_or_else(|_| trace_dir.to_owned()),
-        "events": trace.as_ref().map(|trace| trace.totals().events),
-        "processes": trace.as_ref().map(|trace| trace.lanes().len()),
-        "end": exit::end_object(status),
-        "code": exit::code_of_program(status),
-    });
+    let trace_dir = std::path::absolute(trace_dir).unwrap_or_else(|_| trace_dir.to_owned());
+    let mut object = answer_file::object_of_run(&trace_dir, Some(status));
     if let Some(seed) = seed {
         object["seed"] = Value::from(seed);
     }

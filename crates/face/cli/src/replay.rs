@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use clap::Args;
 use events::real::{DIFFERS, GOES_ON, Note};
 use replayer::{ExitReport, Real, ReplayOptions, ReplayOutcome, ReportKind, replay};
-use serde_json::{Value, json};
 use trace_store::TraceReader;
 use trace_store::pack::is_pack;
 
@@ -115,7 +114,7 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
     }
     match ended(&outcome, &applied) {
         Ok(Ended::As(status)) => {
-            answer_file::write(&replayed_object(&trace_dir, status));
+            answer_file::write(&answer_file::object_of_run(&trace_dir, status));
             status.map_or(ExitCode::SUCCESS, exit::of_program)
         }
         Ok(Ended::Failed(code)) => code,
@@ -166,18 +165,6 @@ pub fn begin(applied: Applied, trace_dir: &Path, settings: &Settings) -> Result<
         }
     }
     Ok(applied)
-}
-
-/// What became of a replay, for programs.
-fn replayed_object(trace_dir: &Path, status: Option<ExitReport>) -> Value {
-    let trace = TraceReader::open(trace_dir).ok();
-    json!({
-        "trace": trace_dir,
-        "events": trace.as_ref().map(|trace| trace.totals().events),
-        "processes": trace.as_ref().map(|trace| trace.lanes().len()),
-        "end": status.map_or(Value::Null, exit::end_object),
-        "code": status.map_or(0, exit::code_of_program),
-    })
 }
 
 /// How a replay ended.

@@ -6,6 +6,7 @@ use iced_x86::{Mnemonic, Register};
 use crate::Memory;
 use crate::decode::{self, memory_operand, value_of};
 use crate::registers::Registers;
+use crate::word_sums::add;
 
 /// Most bytes that an instruction may name: a vector register's.
 const BYTES_MAX: usize = 64;
@@ -53,9 +54,4 @@ pub fn add_named(sum: u64, memory: &impl Memory, named: Named) -> Option<u64> {
         u64::from_le_bytes(word)
     });
     Some(words.fold(add(sum, named.address), add))
-}
-
-/// Adds a word to a sum.
-pub fn add(sum: u64, word: u64) -> u64 {
-    (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31)
 }

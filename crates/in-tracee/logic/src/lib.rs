@@ -17,6 +17,7 @@ pub mod map_lines;
 pub mod page_sums;
 pub mod range_set;
 pub mod registers;
+pub mod word_sums;
 
 /// Memory of the program, any part of which may be missing.
 pub trait Memory {

@@ -5,7 +5,7 @@
 //! Deliberately absent: a library for protocol buffers; of the fields that are written
 //! <https://perfetto.dev/docs/reference/trace-packet-proto> has the numbers, and a test reads them with Perfetto's own classes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::path::Path;
 
@@ -109,24 +109,18 @@ fn track(process: usize, thread: Option<u16>) -> u64 {
 /// The tracks, of processes and of threads in them.
 fn tracks(trace: &TraceReader, index: &EventIndex) -> Vec<Message> {
     let mut found = Vec::new();
+    let threads: BTreeSet<(u16, u16)> =
+        index.processes.iter().copied().zip(index.threads.iter().copied()).collect();
     for (process, info) in trace.lanes().iter().enumerate() {
         let pid = info.pid as u64;
         let program = index.programs.get(&info.lane).map_or("", String::as_str);
         let about = Message::default().number(1, pid).bytes(6, program.as_bytes());
         let of_process = Message::default().number(1, track(process, None)).message(3, &about);
         found.push(packet(Message::default().message(60, &of_process)));
-        let mut threads: Vec<u16> = index
-            .processes
-            .iter()
-            .zip(&index.threads)
-            .filter(|(of, _)| usize::from(**of) == process)
-            .map(|(_, thread)| *thread)
-            .collect();
-        threads.sort_unstable();
-        threads.dedup();
-        for thread in threads {
+        let number = process as u16;
+        for &(_, thread) in threads.range((number, 0)..=(number, u16::MAX)) {
             let mut about = Message::default().number(1, pid).number(2, u64::from(thread) + 1);
-            if let Some(name) = index.thread_names.get(&(process as u16, thread)) {
+            if let Some(name) = index.thread_names.get(&(number, thread)) {
                 about = about.bytes(5, name.as_bytes());
             }
             let of_thread = Message::default()

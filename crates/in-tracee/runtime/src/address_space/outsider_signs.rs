@@ -14,6 +14,7 @@ use core::sync::atomic::Ordering;
 
 use lane_protocol::{outside_state, untimely};
 use linux_abi::general as nr;
+use runtime_logic::map_lines;
 
 use crate::address_space::{known_shared_files, mapped_files, outsiders, segments};
 use crate::ground::owned::Held;
@@ -259,8 +260,7 @@ fn watched(line: &[u8], watch: i32) -> Option<[u64; 2]> {
     };
     let (its, inode, device) = (field(b"wd:")?, field(b"ino:")?, field(b"sdev:")?);
     // As the kernel has it, and as stat(2) tells it.
-    let (major, minor) = (device >> 20, device & 0xf_ffff);
-    let device = minor & 0xff | major << 8 | (minor & !0xff) << 12;
+    let device = map_lines::stat_device((device >> 20) << 32 | device & 0xf_ffff);
     (its == watch as u64).then_some([device, inode])
 }
 

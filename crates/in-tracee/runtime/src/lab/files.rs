@@ -10,6 +10,7 @@ use core::sync::atomic::Ordering;
 use lane_protocol::lab_change::{CONTENT, CREATED, DATED};
 use lane_protocol::{LAB_CHANGES, LAB_PROCESS_FILES, lab_answer, lab_clock, lab_question};
 use linux_abi::general as nr;
+use runtime_logic::map_lines;
 
 use crate::ground::proc_files::is_in_proc;
 use crate::ground::{kernel, memory};
@@ -165,8 +166,7 @@ pub fn list(number: u64, real: &[u64; 6]) -> i64 {
 
 /// As makedev(3) has it, of the major and the minor number in a word.
 fn device_of_statx(word: u64) -> u64 {
-    let (major, minor) = (word & 0xffff_ffff, word >> 32);
-    (major & 0xfff) << 8 | (major & 0xffff_f000) << 32 | minor & 0xff | (minor & 0xffff_ff00) << 12
+    map_lines::stat_device(word.rotate_left(32))
 }
 
 /// A `struct statx`, in words: see <linux/stat.h>.

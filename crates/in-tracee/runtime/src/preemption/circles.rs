@@ -5,13 +5,14 @@
 //!
 //! Deliberately absent: threads that get anywhere. They go on, and a look has changed nothing.
 
-use runtime_logic::circles;
+use runtime_logic::{circles, word_sums};
 
 use crate::code::{clocks, trampolines};
 use crate::ground::frame::{self, RealFrame};
-use crate::ground::memory::{self, Program};
+use crate::ground::memory::Program;
 use crate::ground::registers::{REGISTER_WORDS, Registers, TRAP_FLAG, fs_base};
 use crate::ground::{decode, notices};
+use crate::preemption::loop_iterations::words_around;
 use crate::preemption::{preempt, preemption_place, preemption_point};
 use crate::state::block::{process, thread};
 use crate::state::preemption::{Circle, Phase};
@@ -126,10 +127,9 @@ fn note_state(circle: &mut Circle, rip: u64, sum: u64) {
 
 /// The registers, and the words of the stack around its pointer: a loop may count there.
 fn sum_of(state: &[u64; REGISTER_WORDS]) -> u64 {
-    const RSP: usize = 17;
-    let first = state[RSP].wrapping_sub(8 * STACK_BELOW);
-    let words = (0..STACK_WORDS).map_while(|index| memory::read_word(first.wrapping_add(8 * index)));
-    state.iter().copied().chain(words).fold(0, circles::add)
+    let stack_pointer = Registers::from_words(*state).rsp;
+    let words = words_around(stack_pointer, STACK_BELOW, STACK_WORDS);
+    state.iter().copied().chain(words).fold(0, word_sums::add)
 }
 
 /// Whether replay finds the place fast, and no search for a better one begins there.

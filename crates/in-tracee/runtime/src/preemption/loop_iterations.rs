@@ -10,6 +10,8 @@
 //! Deliberately absent: breakpoints at a place that was seen. Generated code may be written
 //! anew meanwhile.
 
+use runtime_logic::word_sums;
+
 use crate::address_space::page_tracker;
 use crate::ground::frame::RealFrame;
 use crate::ground::memory;
@@ -110,19 +112,21 @@ fn state_of(context: &RealFrame) -> u64 {
     let registers = context.registers();
     let r = &registers;
     let mut sum = 0u64;
-    let mut add = |word: u64| sum = (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31);
+    let mut add = |word: u64| sum = word_sums::add(sum, word);
     preemption_point::state_words(r).iter().for_each(|&word| add(word));
-    let mut add_words = |around: u64, below: u64, words: u64| {
-        let first = (around & !7).wrapping_sub(8 * below);
-        (0..words).map_while(|index| memory::read_word(first.wrapping_add(8 * index))).for_each(&mut add);
-    };
-    add_words(r.rsp, STACK_BELOW, STACK_WORDS);
+    words_around(r.rsp, STACK_BELOW, STACK_WORDS).for_each(&mut add);
     let pointers = [
         r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15,
     ];
     // Elsewhere nothing changes, or a look would cost a fault.
     for pointer in pointers.into_iter().filter(|&pointer| page_tracker::is_writable(pointer)) {
-        add_words(pointer, POINTED_BELOW, POINTED_WORDS);
+        words_around(pointer, POINTED_BELOW, POINTED_WORDS).for_each(&mut add);
     }
     sum
+}
+
+/// So many words of memory, `below` of which are below an address, as far as they are there.
+pub fn words_around(address: u64, below: u64, words: u64) -> impl Iterator<Item = u64> {
+    let first = (address & !7).wrapping_sub(8 * below);
+    (0..words).map_while(move |index| memory::read_word(first.wrapping_add(8 * index)))
 }

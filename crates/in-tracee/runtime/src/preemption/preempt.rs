@@ -300,11 +300,8 @@ pub fn on_preempted(context: &mut RealFrame) {
 
 /// A lab's thread, which computes in a circle, is at the least state of it.
 pub fn in_circle(context: &mut RealFrame) {
-    let thread = &mut *thread();
-    (thread.is_asked, thread.preemption.is_preempted) = (true, true);
-    (thread.preemption.watching, thread.preemption.search) = (Watching::Nothing, Search::here());
-    thread.preemption.way_from_ns = 0;
-    point_near(context);
+    (thread().is_asked, thread().preemption.is_preempted) = (true, true);
+    search_point(context, Search::here());
 }
 
 /// A signal waits that can be delivered.
@@ -362,9 +359,7 @@ pub fn on_step(context: &mut RealFrame) {
             chaos::note_steps(preemption.aside_steps, now_ns().saturating_sub(preemption.way_from_ns));
         }
         fairness::begin_try();
-        preemption.watching = Watching::Nothing;
-        preemption.search = Search::here();
-        point_near(context);
+        search_point(context, Search::here());
     } else if core::mem::take(&mut preemption.steps_left) == 1 {
         approach(context);
     } else if trampolines::in_trampoline(context.rip) {
@@ -402,10 +397,13 @@ pub fn abandon() {
 
 fn begin_preemption(context: &mut RealFrame) {
     say(LogSubject::Preemption, "is to be preempted", [context.rip, 0]);
+    thread().preemption.way_from_ns = if chaos::is_on() { now_ns() } else { 0 };
+    search_point(context, if chaos::is_on() { Search::by_chance() } else { Search::from(context.rip) });
+}
+
+fn search_point(context: &mut RealFrame, search: Search) {
     let preemption = &mut thread().preemption;
-    preemption.watching = Watching::Nothing;
-    preemption.search = if chaos::is_on() { Search::by_chance() } else { Search::from(context.rip) };
-    preemption.way_from_ns = if chaos::is_on() { now_ns() } else { 0 };
+    (preemption.watching, preemption.search) = (Watching::Nothing, search);
     point_near(context);
 }
 

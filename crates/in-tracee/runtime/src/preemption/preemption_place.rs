@@ -225,8 +225,7 @@ impl Stand {
         const RSP: usize = 17;
         let words = preemption_point::state_words(&context.registers());
         let others = words[..RAX].iter().chain(&words[RSP..]);
-        let registers =
-            others.fold(0u64, |sum, &word| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31));
+        let registers = others.fold(0, |sum, &word| runtime_logic::word_sums::add(sum, word));
         Stand { place: context.rip, registers }
     }
 
