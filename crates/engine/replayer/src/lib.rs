@@ -18,6 +18,7 @@ mod private_folder;
 mod real;
 mod sandbox;
 mod supervise;
+mod tickets;
 mod unlogged_end;
 mod watchdog;
 
@@ -39,6 +40,7 @@ pub use injector::ExitReport;
 pub use private_folder::PrivateFolder;
 pub use real::{Real, RealOp, RealPlan};
 pub use sandbox::Sandbox;
+pub use tickets::{Taken, for_each_token};
 pub use unlogged_end::{LOG_TOO_SHORT, tells_its_end, time_behind_log};
 pub use watchdog::{Finding, OF_RECORDING_MAX, Watchdog, Way};
 
@@ -56,7 +58,7 @@ pub struct ReplayOptions {
     pub trace_dir: PathBuf,
     /// Where analyses of files are cached; `None`: nowhere.
     pub home: Option<PathBuf>,
-    /// Only this process, and its ancestors as far as they lead to it.
+    /// Only this process, and its ancestors as far as they lead to it, and whom it shares memory with.
     pub pid: Option<i32>,
     /// Show what the program wrote to standard output and error.
     pub show_output: bool,
@@ -129,7 +131,7 @@ pub struct Prepared {
 
 /// Opens a trace and makes the memory for replaying it. With `debugged` the agent in
 /// the shown lane's process stops it at its first instruction, and no other process
-/// is followed than its ancestors.
+/// is followed than its ancestors, and those that took tokens from each other if one of them did.
 ///
 /// # Errors
 /// As for [`replay`].
@@ -138,7 +140,8 @@ pub fn prepare(options: &ReplayOptions, debugged: bool) -> Result<Prepared, Repl
     trace.verify_files(options.home.as_deref())?;
     let shown = shown_lane(&trace, options.pid)?;
     let lanes: HashMap<u32, LaneInfo> = trace.lanes().iter().map(|info| (info.lane, info.clone())).collect();
-    let wanted = (options.pid.is_some() || debugged).then(|| ancestors(&lanes, shown.lane));
+    let is_part = options.pid.is_some() || debugged;
+    let wanted = is_part.then(|| tickets::needed(&trace, &lanes, shown.lane)).transpose()?;
     let files_dir = trace.files_dir().canonicalize().unwrap_or_else(|_| trace.files_dir());
     let features = Features::probe();
     let objects = PrivateFolder::in_memory().map_err(ReplayError::Objects)?;
@@ -230,20 +233,6 @@ fn shown_lane(trace: &TraceReader, pid: Option<i32>) -> Result<LaneInfo, ReplayE
         Some(pid) => ReplayError::NoSuchProcess { pid },
         None => ReplayError::Empty,
     })
-}
-
-/// A lane and those that lead to it.
-fn ancestors(lanes: &HashMap<u32, LaneInfo>, lane: u32) -> Vec<u32> {
-    let mut path = vec![lane];
-    let mut at = lane;
-    while let Some(info) = lanes.get(&at)
-        && !path.contains(&info.parent)
-        && lanes.contains_key(&info.parent)
-    {
-        at = info.parent;
-        path.push(at);
-    }
-    path
 }
 
 fn recorded_interception(trace: &TraceReader, features: &Features) -> Interception {

@@ -4,16 +4,9 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use events::{HEADER_BYTES, Header, Kind, MORE, TICKET};
+use replayer::for_each_token;
 use timeline::Timeline;
 use trace_store::{StoreError, TraceReader};
-
-/// That a process had a token from this event on.
-struct Taken {
-    event: u64,
-    token: u64,
-    ticket: u64,
-}
 
 /// Who changed the watched place, where it was an event that did; empty if none of them could.
 pub(crate) fn in_words(timeline: &Timeline) -> String {
@@ -59,38 +52,4 @@ fn who_ran(trace: &TraceReader, lane: u32, events: RangeInclusive<u64>) -> Resul
         }
     }
     Ok(pids)
-}
-
-/// Calls `act` for each token that the lane's log says came from another process, until that
-/// returns false.
-fn for_each_token(
-    trace: &TraceReader,
-    lane: u32,
-    act: &mut dyn FnMut(&Taken) -> bool,
-) -> Result<(), StoreError> {
-    let mut reader = trace.lane(lane)?;
-    let mut chunk = Vec::new();
-    let (mut event, mut goes_on) = (0, false);
-    while reader.next_chunk(&mut chunk)?.is_some() {
-        let word = |at: usize| {
-            let bytes = chunk.get(at..at + 8)?;
-            Some(u64::from_le_bytes(bytes.try_into().ok()?))
-        };
-        let mut at = 0;
-        while let Some(header) = word(at).map(Header).filter(|header| header.bytes() as usize >= HEADER_BYTES)
-        {
-            let (kind, flags) = (header.kind(), header.flags());
-            if kind == Some(Kind::Token)
-                && flags & TICKET != 0
-                && let (Some(token), Some(ticket)) = (word(at + HEADER_BYTES), word(at + HEADER_BYTES + 8))
-                && !act(&Taken { event, token, ticket })
-            {
-                return Ok(());
-            }
-            event += u64::from(!goes_on);
-            goes_on = flags & MORE != 0;
-            at += header.bytes() as usize;
-        }
-    }
-    Ok(())
 }

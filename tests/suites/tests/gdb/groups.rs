@@ -144,6 +144,32 @@ fn check_children(tool: &Tool) -> TestResult {
     Ok(())
 }
 
+/// Processes that share nothing when they are made: what comes before is of others, too, whichever of them is looked at.
+fn check_late(tool: &Tool) -> TestResult {
+    let scratch = Scratch::new("late_group")?;
+    let trace = recorded(tool, &scratch, "late_group", &["-O0"])?;
+    let pids = pids(tool, &scratch, &trace)?;
+    let [main, children @ ..] = &pids[..] else { return Err("no processes".to_owned()) };
+    if children.len() != 3 {
+        return Err(format!("other processes than three children: {pids:?}"));
+    }
+    let end = ["break add", "continue", "print *counter", "delete", "continue", "print *counter"];
+    let text = said(tool, &scratch, &trace, Some(main), &[&end[..], &["last-write *counter"]].concat())?;
+    compare(&text, &["$1 = 300", "ends with 333", "$2 = 333", "add (value=33)"], WRONG)?;
+    for (first, child) in (0..).step_by(100).zip(children) {
+        let text = said(tool, &scratch, &trace, Some(child), &end[..3])?;
+        compare(&text, &[&format!("$1 = {first}\n")], WRONG)?;
+    }
+    let last = children.last().expect("there are three");
+    let args: [OsString; 4] =
+        ["replay".into(), "--run".into(), format!("--pid={last}").into(), trace.clone().into()];
+    let outcome = run(tool.command(User::Current, &scratch.join("home"), &args), RUN_TIME_MAX)?;
+    match outcome.code {
+        0 => Ok(()),
+        code => Err(format!("the replay of process {last} ended with {code}: {}", outcome.stderr_text())),
+    }
+}
+
 /// All that processes share is the same at each stop, on all ways to it, in each of them.
 fn check_states(tool: &Tool) -> TestResult {
     let scratch = Scratch::new("states_of_a_group")?;
@@ -182,12 +208,13 @@ fn check_python(tool: &Tool) -> TestResult {
 }
 
 pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    let (own, other, third) = (Arc::clone(tool), Arc::clone(tool), Arc::clone(tool));
+    let (own, other, third, late) = (Arc::clone(tool), Arc::clone(tool), Arc::clone(tool), Arc::clone(tool));
     let python =
         Trial::test("values_of_python_are_gone_back_in", move || check_python(&other).map_err(Failed::from));
     let kind = if have_program("python3") { "" } else { "needs python3" };
     vec![
         Trial::test("children_of_a_group", move || check_children(&own).map_err(Failed::from)),
+        Trial::test("children_of_a_late_group", move || check_late(&late).map_err(Failed::from)),
         Trial::test("states_of_a_group", move || check_states(&third).map_err(Failed::from)),
         python.with_kind(kind).with_ignored_flag(!kind.is_empty()),
     ]
