@@ -5,7 +5,13 @@ use std::ops::Range;
 /// How finely an input is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grain {
+    /// Between empty lines.
+    Paragraphs,
+    /// Lines that are indented by no more than this, each with the deeper ones behind it and with what closes it.
+    Blocks(usize),
     Lines,
+    /// Between commas, semicolons and braces.
+    Clauses,
     /// Names and numbers, runs of blanks, and single other characters.
     Tokens,
     /// In UTF-8, where the input is that; else bytes.
@@ -15,7 +21,15 @@ pub enum Grain {
 /// Cuts an input. The parts together are the input.
 pub(crate) fn cut(input: &[u8], grain: Grain) -> Vec<Vec<u8>> {
     match grain {
-        Grain::Lines => input.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect(),
+        Grain::Paragraphs => joined(lines(input), |last, line| !is_blank(last) || is_blank(line)),
+        Grain::Blocks(depth) => {
+            joined(lines(input), |_, line| is_blank(line) || indentation(line) > depth || closes(line))
+        }
+        Grain::Lines => lines(input).map(<[u8]>::to_vec).collect(),
+        Grain::Clauses => input
+            .split_inclusive(|byte| matches!(byte, b',' | b';' | b'{' | b'}' | b'\n'))
+            .map(<[u8]>::to_vec)
+            .collect(),
         Grain::Tokens => runs(input, |byte| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | 0x80.. => 1,
             b' ' | b'\t' => 2,
@@ -26,6 +40,52 @@ pub(crate) fn cut(input: &[u8], grain: Grain) -> Vec<Vec<u8>> {
         }
         Grain::Characters => input.iter().map(|byte| vec![*byte]).collect(),
     }
+}
+
+fn lines(input: &[u8]) -> impl Iterator<Item = &[u8]> {
+    input.split_inclusive(|byte| *byte == b'\n')
+}
+
+/// Puts together what belongs to the line before it.
+fn joined<'a>(lines: impl Iterator<Item = &'a [u8]>, belongs: impl Fn(&[u8], &[u8]) -> bool) -> Vec<Vec<u8>> {
+    let mut parts: Vec<Vec<u8>> = Vec::new();
+    let mut last: &[u8] = b"";
+    for line in lines {
+        match parts.last_mut() {
+            Some(part) if belongs(last, line) => part.extend_from_slice(line),
+            _ => parts.push(line.to_vec()),
+        }
+        last = line;
+    }
+    parts
+}
+
+fn is_blank(line: &[u8]) -> bool {
+    line.trim_ascii().is_empty()
+}
+
+/// Blanks and tabs at a line's beginning.
+pub(crate) fn indentation(line: &[u8]) -> usize {
+    line.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()
+}
+
+/// All depths to which lines are indented, the least first.
+pub(crate) fn depths(input: &[u8]) -> Vec<usize> {
+    let mut depths: Vec<usize> = lines(input).filter(|line| !is_blank(line)).map(indentation).collect();
+    depths.sort_unstable();
+    depths.dedup();
+    depths
+}
+
+/// True for a line that goes on with a block, or ends it, in the languages that are most common. A wrong guess costs tests only.
+fn closes(line: &[u8]) -> bool {
+    const WORDS: [&[u8]; 14] = [
+        b"begin", b"catch", b"do", b"done", b"elif", b"else", b"elsif", b"end", b"esac", b"except", b"fi",
+        b"finally", b"rescue", b"then",
+    ];
+    let text = line.trim_ascii();
+    let word = text.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    matches!(text.first(), Some(b')' | b']' | b'}')) || WORDS.contains(&&text[..word])
 }
 
 /// Cuts where the kind changes; bytes of kind 0 stand alone, and of kind 3 each that begins a character
@@ -82,6 +142,16 @@ mod tests {
             assert_eq!(parts.concat(), input);
             assert_eq!(parts.len(), count, "{grain:?}: {parts:?}");
         }
+    }
+
+    #[test]
+    fn blocks_have_what_closes_them() {
+        let input = b"a {\n  b\n}\n\nif c; then\n  d\n  e\nelse\n  f\nfi\ng\n";
+        let texts = |grain| cut(input, grain).iter().map(|part| part.len()).collect::<Vec<_>>();
+        assert_eq!(texts(Grain::Paragraphs), [11, 33]);
+        assert_eq!(texts(Grain::Blocks(0)), [11, 31, 2]);
+        assert_eq!(texts(Grain::Blocks(2)), [4, 7, 11, 4, 9, 7, 2]);
+        assert_eq!(depths(input), [0, 2]);
     }
 
     #[test]

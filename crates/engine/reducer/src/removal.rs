@@ -1,10 +1,12 @@
 //! Leaving parts out.
 
-use crate::parts::{Grain, cut, groups};
+use crate::parts::{Grain, cut, groups, indentation};
 use crate::{Oracle, Reduction};
 
 /// Parts below which a search for the needed ones is not worth while.
-const SEARCHED_MIN: usize = 16;
+const SEARCHED_MIN: usize = 64;
+/// Tests in a row that pass, after which coarse parts are given up.
+const PATIENCE: usize = 12;
 
 impl<O: Oracle> Reduction<'_, O> {
     /// Finds needed parts one after the other, each by halving: the shortest beginning that still
@@ -16,7 +18,7 @@ impl<O: Oracle> Reduction<'_, O> {
             return Ok(());
         }
         let mut needed: Vec<Vec<u8>> = Vec::new();
-        let needed_max = doubtful.len() / (2 * doubtful.len().ilog2() as usize);
+        let needed_max = doubtful.len() / (4 * doubtful.len().ilog2() as usize);
         while !doubtful.is_empty() && needed.len() <= needed_max {
             if self.accept_first(vec![needed.concat()])?.is_some() {
                 return Ok(());
@@ -34,27 +36,42 @@ impl<O: Oracle> Reduction<'_, O> {
         Ok(())
     }
 
-    /// Leaves out runs of parts, from the end: twice as many where that succeeds, half as many where it
-    /// does not, until no single one can be left out.
-    pub(crate) fn remove(&mut self, grain: Grain) -> Result<(), O::Error> {
+    /// Both, where there is something to find that way.
+    pub(crate) fn take_apart(&mut self, grain: Grain) -> Result<(), O::Error> {
+        if cut(&self.best, grain).len() < 2 {
+            return Ok(());
+        }
+        self.search(grain)?;
+        self.remove(grain)
+    }
+
+    /// Leaves out parts until no single one can be left out.
+    pub(crate) fn remove_all(&mut self, grain: Grain) -> Result<(), O::Error> {
         loop {
             let before = self.best.len();
-            self.remove_once(grain)?;
+            self.remove(grain)?;
             if self.best.len() == before {
                 return Ok(());
             }
         }
     }
 
-    fn remove_once(&mut self, grain: Grain) -> Result<(), O::Error> {
+    /// Leaves out runs of parts, from the end: twice as many where that succeeds, half as many where it
+    /// does not. Coarse parts are given up after a while in which nothing goes: finer ones come.
+    pub(crate) fn remove(&mut self, grain: Grain) -> Result<(), O::Error> {
         let mut parts = cut(&self.best, grain);
         let mut end = parts.len();
         let mut length = (end / 4).max(1);
-        while end > 0 {
+        let patience = match grain {
+            Grain::Paragraphs | Grain::Blocks(_) => PATIENCE,
+            Grain::Lines | Grain::Clauses | Grain::Tokens | Grain::Characters => usize::MAX,
+        };
+        let (mut misses, mut hits) = (0, 0);
+        while end > 0 && misses < patience {
             length = length.min(end);
             // At length 1 most candidates pass: several places are tested in one order.
             let places: Vec<usize> = match length {
-                1 => (0..end).rev().take(self.batch()).collect(),
+                1 => (0..end).rev().take(self.batch().min(patience - misses)).collect(),
                 _ => vec![end - length],
             };
             let without =
@@ -64,16 +81,32 @@ impl<O: Oracle> Reduction<'_, O> {
                     let start = places[index];
                     parts.drain(start..start + length);
                     end = start;
-                    length *= 2;
+                    hits += 1;
+                    if hits > 1 {
+                        length *= 2;
+                    }
+                    misses = 0;
                 }
-                None if length > 1 => length /= 2,
+                None if length > 1 => {
+                    length /= 2;
+                    misses += 1;
+                    hits = 0;
+                }
                 None => {
                     end -= places.len();
-                    length = 1;
+                    misses += places.len();
+                    hits = 0;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Leaves out single tokens and characters, those too that could not go when something else stood far from them.
+    pub(crate) fn remove_singles(&mut self) -> Result<(), O::Error> {
+        self.changes.clear();
+        self.remove_windows_of(Grain::Tokens, 1)?;
+        self.remove_windows_of(Grain::Characters, 1)
     }
 
     /// Leaves out lines that head an indented block, whose lines come out by as much.
@@ -97,23 +130,69 @@ impl<O: Oracle> Reduction<'_, O> {
         }
     }
 
-    /// Leaves out a few tokens in a row at once, at every place.
-    pub(crate) fn remove_windows(&mut self) -> Result<(), O::Error> {
-        /// Tokens of an input for which this is worth while.
-        const TOKENS_MAX: usize = 96;
-        for length in 2..=4 {
-            let parts = cut(&self.best, Grain::Tokens);
-            if parts.len() > TOKENS_MAX {
+    /// Puts what is in a block, two or more deep, in the place of the outermost one around it: what was in a
+    /// function of a class then runs by itself.
+    /// Lines of it are tried alone, too.
+    pub(crate) fn hoist_bodies(&mut self) -> Result<(), O::Error> {
+        const LINES_ALONE_MAX: usize = 4;
+        let mut at = 0;
+        loop {
+            let lines = cut(&self.best, Grain::Lines);
+            let depth = |line: &usize| indentation(&lines[*line]);
+            if at >= lines.len() {
                 return Ok(());
             }
-            let without = |start: usize| [parts[..start].concat(), parts[start + length..].concat()].concat();
-            let starts = 0..=parts.len().saturating_sub(length);
-            let candidates: Vec<Vec<u8>> =
-                starts.filter(|start| start + length <= parts.len()).map(without).collect();
-            for batch in candidates.chunks(self.batch()) {
-                if self.accept_first(batch.to_vec())?.is_some() {
-                    return Ok(());
+            let outer = (0..at).rev().find(|line| depth(line) == 0).unwrap_or(at);
+            let begins = at > 0 && depth(&at) > depth(&(at - 1)) && outer + 1 < at;
+            if begins {
+                let by = depth(&at);
+                let inside = (at..lines.len()).take_while(|line| depth(line) >= by).count();
+                let behind = (at + inside..lines.len()).find(|line| depth(line) == 0).unwrap_or(lines.len());
+                let body = lines[at..at + inside].iter().map(|line| {
+                    let line = &line[by..];
+                    line.strip_prefix(b"return ").unwrap_or(line)
+                });
+                let body: Vec<&[u8]> = body.collect();
+                let instead = |body: &[&[u8]]| {
+                    [lines[..outer].concat(), body.concat(), lines[behind..].concat()].concat()
+                };
+                let mut candidates = vec![instead(&body)];
+                if body.len() > 1 {
+                    candidates.extend(body.iter().rev().take(LINES_ALONE_MAX).map(|line| instead(&[line])));
                 }
+                if self.accept_first(candidates)?.is_some() {
+                    at = 0;
+                    continue;
+                }
+            }
+            at += 1;
+        }
+    }
+
+    /// Leaves out a few tokens in a row at once, at every place.
+    pub(crate) fn remove_windows(&mut self, length: usize) -> Result<(), O::Error> {
+        /// Tokens of an input for which this is worth while.
+        const TOKENS_MAX: usize = 96;
+        if cut(&self.best, Grain::Tokens).len() > TOKENS_MAX {
+            return Ok(());
+        }
+        self.remove_windows_of(Grain::Tokens, length)
+    }
+
+    fn remove_windows_of(&mut self, grain: Grain, length: usize) -> Result<(), O::Error> {
+        let mut parts = cut(&self.best, grain);
+        let mut end = (parts.len() + 1).saturating_sub(length);
+        while end > 0 {
+            let starts: Vec<usize> = (0..end).rev().take(self.batch()).collect();
+            let without =
+                |start: &usize| [parts[..*start].concat(), parts[start + length..].concat()].concat();
+            match self.accept_first(starts.iter().map(without).collect())? {
+                Some(index) => {
+                    let start = starts[index];
+                    parts.drain(start..start + length);
+                    end = start.min((parts.len() + 1).saturating_sub(length));
+                }
+                None => end -= starts.len(),
             }
         }
         Ok(())

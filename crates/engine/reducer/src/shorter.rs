@@ -4,6 +4,34 @@ use crate::parts::{Grain, cut};
 use crate::{Oracle, Reduction};
 
 impl<O: Oracle> Reduction<'_, O> {
+    /// Names, with what is joined to them by points, become 0: what they stand for is often not needed.
+    pub(crate) fn replace_values(&mut self) -> Result<(), O::Error> {
+        let mut from = 0;
+        loop {
+            let parts = cut(&self.best, Grain::Tokens);
+            let Some(start) = (from..parts.len()).find(|at| is_name(&parts[*at])) else { return Ok(()) };
+            let mut end = start + 1;
+            while parts.get(end).is_some_and(|part| part[..] == *b".")
+                && parts.get(end + 1).is_some_and(|part| is_name(part))
+            {
+                end += 2;
+            }
+            from = end;
+            let before = parts[..start].iter().rfind(|part| !part.trim_ascii().is_empty());
+            let is_value = end > start + 1
+                || before.is_some_and(|part| {
+                    matches!(part[..], [b'(' | b'[' | b',' | b'=' | b'+' | b'-' | b'*' | b'/'])
+                });
+            if !is_value {
+                continue;
+            }
+            let candidate = [parts[..start].concat(), b"0".to_vec(), parts[end..].concat()].concat();
+            if candidate.len() < self.best.len() && self.accept_first(vec![candidate])?.is_some() {
+                from = start + 1;
+            }
+        }
+    }
+
     /// Each name that is longer than a character becomes another, everywhere at once and then in
     /// single places; a number becomes 0.
     pub(crate) fn shorten(&mut self) -> Result<(), O::Error> {
@@ -36,6 +64,10 @@ impl<O: Oracle> Reduction<'_, O> {
 
 fn is_word(part: &[u8]) -> bool {
     part.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+}
+
+fn is_name(part: &[u8]) -> bool {
+    is_word(part) && !part[0].is_ascii_digit()
 }
 
 /// A number's place takes 0, a name's the first letter that is not a name yet.

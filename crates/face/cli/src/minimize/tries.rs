@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use injector::{
     ExitReport, Readiness, TryEnd, TryError, TryInput, TryLimits, TryProgram, TryServer, Written, run_whole,
 };
-use reducer::Oracle;
+use reducer::{Oracle, Pass};
 
 use super::Interruption;
 use super::undo::Undo;
@@ -264,6 +264,13 @@ impl Oracle for Tries<'_> {
     fn found(&mut self, best: &[u8], tests: u64) -> Result<(), Ended> {
         (self.note)(best, tests);
         Ok(())
+    }
+
+    fn passed(&mut self, pass: &Pass) {
+        if pass.tests > 0 {
+            let Pass { name, bytes_before, bytes_after, tests, hits } = *pass;
+            tracing::debug!(name, bytes_before, bytes_after, tests, hits, "pass");
+        }
     }
 }
 
