@@ -8,8 +8,9 @@ use std::sync::{Arc, OnceLock};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use suites::{
-    Case, Guest, Outcome, Scratch, Tool, User, Variant, check_against, covered_system_calls, find_guests,
-    has_static_libc, run_suite_with, tests_run_as_root, unless_missing,
+    Case, Guest, Mode, Outcome, RUN_TIME_MAX, Scratch, Tool, User, Variant, check_against,
+    covered_system_calls, find_guests, has_static_libc, run, run_suite_with, tests_run_as_root,
+    unless_missing,
 };
 
 /// What decides which tests can run here.
@@ -106,6 +107,37 @@ fn check_guest(tool: &Tool, subject: &Subject, kept_files: &KeptFiles, way: Way)
     check_against(tool, &scratch, &case, native).inspect_err(|_| scratch.keep_if_asked())
 }
 
+/// What is mapped for rewritten code is no part of what the program has in memory: the sums are the same where nothing is
+/// rewritten, though the program has memory of its own beside it.
+fn check_sums_without_rewriting(tool: &Tool) -> Result<(), String> {
+    if tool.mode == Mode::Native {
+        return Ok(());
+    }
+    let scratch = Scratch::new("sums-without-rewriting")?;
+    let guests = find_guests()?;
+    let guest = guests.iter().find(|guest| guest.name == "code_beside_trampolines").ok_or("no such guest")?;
+    let variant = Variant::ALL.into_iter().find(|variant| variant.name == "O2").ok_or("no such variant")?;
+    let (binary, trace) = (scratch.fresh_directory("bin")?.join(&guest.name), scratch.join("trace"));
+    guest.put(variant, &binary)?;
+    let home = scratch.fresh_directory("home")?;
+    let record = [
+        "record".into(),
+        "--check".into(),
+        "1".into(),
+        "-o".into(),
+        trace.clone().into_os_string(),
+        binary.into_os_string(),
+    ];
+    let replay = ["replay".into(), "--run".into(), "--no-rewrite".into(), trace.into_os_string()];
+    for words in [&record[..], &replay[..]] {
+        let outcome = run(tool.command(User::Current, &home, words), RUN_TIME_MAX)?;
+        if outcome.code != 0 {
+            return Err(format!("{words:?} ended with {}: {}", outcome.code, outcome.stderr_text()));
+        }
+    }
+    Ok(())
+}
+
 /// The rows of the system-call table that no guest names.
 fn check_coverage() -> Result<(), String> {
     let covered = covered_system_calls()?;
@@ -148,6 +180,10 @@ fn trials(tool: &Arc<Tool>, machine: &Machine, kept_files: &Arc<KeptFiles>) -> R
     let mut trials = vec![Trial::test("coverage::every_system_call_has_a_guest", || {
         check_coverage().map_err(Failed::from)
     })];
+    let own = Arc::clone(tool);
+    trials.push(Trial::test("sums::without_rewriting", move || {
+        check_sums_without_rewriting(&own).map_err(Failed::from)
+    }));
     for guest in find_guests()? {
         for variant in Variant::ALL.into_iter().filter(|v| guest.has_variant(*v)) {
             for &user in machine.users() {

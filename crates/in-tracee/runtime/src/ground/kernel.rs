@@ -83,8 +83,12 @@ pub fn munmap(address: u64, bytes: u64) -> i64 {
     call(nr::__NR_munmap, [address, bytes, 0, 0, 0, 0])
 }
 
-/// Maps memory for code and what it works with; false if something is there.
+/// Maps memory for code and what it works with; false if something is there. The kernel keeps it apart from what the
+/// program maps beside it with the same protection, as a compiler's memory for code: what is ours is told by where a
+/// mapping begins.
 pub fn map_code(place: u64, bytes: u64) -> bool {
+    // Of all that makes a mapping another one, what nobody asks for of such memory.
+    const MADV_RANDOM: u64 = 1;
     let flags = nr::MAP_PRIVATE | nr::MAP_ANONYMOUS | nr::MAP_FIXED_NOREPLACE;
     let protection = nr::PROT_READ | nr::PROT_WRITE | nr::PROT_EXEC;
     let result = mmap(place, bytes, protection, flags, -1, 0);
@@ -92,7 +96,11 @@ pub fn map_code(place: u64, bytes: u64) -> bool {
         munmap(result as u64, bytes);
         return false;
     }
-    result as u64 == place
+    let is_mapped = result as u64 == place;
+    if is_mapped {
+        call(nr::__NR_madvise, [place, bytes, MADV_RANDOM, 0, 0, 0]);
+    }
+    is_mapped
 }
 
 /// Changes protection; see mprotect(2).
