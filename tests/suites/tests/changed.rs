@@ -1,9 +1,11 @@
 //! Recorded failures that are run again with something changed, compared, and made small.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use libtest_mimic::{Failed, Trial};
 use suites::{
@@ -69,6 +71,50 @@ fn files_get_small(tool: &Arc<Tool>) -> TestResult {
         return Err(format!("not the smallest: {small:?}"));
     }
     check_script(&recording, 3)
+}
+
+fn what_clients_sent_gets_small(tool: &Arc<Tool>) -> TestResult {
+    let recording = Recording::new(tool, "changed", "minimize-clients", "sums_numbers")?;
+    let port = TcpListener::bind("127.0.0.1:0")
+        .and_then(|free| free.local_addr())
+        .map_err(|error| error.to_string())?
+        .port();
+    let clients = std::thread::spawn(move || {
+        let lines: String =
+            (0..300).map(|number| format!("add key{number} {number}\nget key{number}\n")).collect();
+        for text in [lines.clone(), lines.replace("key140 140", "key140 -5") + "sum\n"] {
+            let connect = || TcpStream::connect(("127.0.0.1", port));
+            let begun = Instant::now();
+            // It listens at some time; that nobody connects is found by the recording's limit.
+            let mut stream = loop {
+                match connect() {
+                    Ok(stream) => break stream,
+                    Err(_) if begun.elapsed() < RUN_TIME_MAX => std::thread::yield_now(),
+                    Err(error) => return Err(error),
+                }
+            };
+            stream.write_all(text.as_bytes())?;
+            stream.shutdown(Shutdown::Write)?;
+            // A server that fails resets the connection.
+            let _ = std::io::copy(&mut stream, &mut std::io::sink());
+        }
+        Ok::<(), std::io::Error>(())
+    });
+    let port = port.to_string();
+    check(
+        &recording.tool(&["--quiet", "record", "-o", "trace", "--", "./sums_numbers", &port], None)?,
+        139,
+        "",
+    )?;
+    clients.join().map_err(|_| "the clients failed")?.map_err(|error| error.to_string())?;
+    let outcome = recording.tool(&["minimize", "trace", "-o", "small", "--input-only"], None)?;
+    check(&outcome, 0, "1-minimal")?;
+    let small = [recording.read("small/connections/1")?, recording.read("small/connections/2")?];
+    // `add k -1` and `sum`, with what the format of scanf leaves.
+    if !small[0].is_empty() || small[1].len() > 14 || !small[1].contains("sum") {
+        return Err(format!("not the smallest: {small:?}"));
+    }
+    check_script(&recording, 139)
 }
 
 fn a_test_decides(tool: &Arc<Tool>) -> TestResult {
@@ -372,13 +418,14 @@ fn missing_sandbox() -> Option<String> {
 type Check = fn(&Arc<Tool>) -> TestResult;
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    let checks: [(&str, Check); 12] = [
+    let checks: [(&str, Check); 13] = [
         ("reads", reads_are_by_reference),
         ("report", a_report_tells),
         ("wrap", a_wrapped_command_leaves_reports),
         ("retry", a_fix_is_tried),
         ("minimize::stdin", stdin_gets_small),
         ("minimize::file", files_get_small),
+        ("minimize::clients", what_clients_sent_gets_small),
         ("minimize::until", a_test_decides),
         ("minimize::crashes", another_crash_is_not_the_same),
         ("minimize::needs", files_that_are_needed_are_found),

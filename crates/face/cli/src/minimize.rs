@@ -41,7 +41,7 @@ Examples:
                                                the fewest forced switches with which a race still fails
 
 Runs the recorded program again and again in a sandbox, with less of its input each time: standard
-input, files that are named on its command line or lie in its directory, arguments, variables of
+input, files that are named on its command line or lie in its directory, what clients sent to it, arguments, variables of
 the environment; then which files have to be there at all. A try is a copy of the program that stands right before it reads the input, where
 that can be; nothing reaches the network, other processes, or files outside of DIR.
 
@@ -62,7 +62,8 @@ pub struct MinimizeArguments {
     /// Directory for the result [default: NAME-minimal here]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Only this input: a file that the program read, or `stdin` [default: all that look like input]
+    /// Only this input: a file that the program read, `stdin`, or `connection:1` for what the first client sent
+    /// [default: all that look like input]
     #[arg(long, value_name = "FILE")]
     input: Vec<PathBuf>,
     /// Shell test that decides what fails, instead of the recorded failure
@@ -160,11 +161,18 @@ fn chosen(arguments: &MinimizeArguments, recorded: &Recorded) -> Result<Vec<sear
             streams.push(search::Stream::Stdin);
         }
         streams.extend(recorded.input_files().iter().map(|file| search::Stream::File(file.path.clone())));
+        streams.extend((0..recorded.program.connections.len()).map(search::Stream::Connection));
         return Ok(streams);
     }
     let stream = |path: &PathBuf| {
         if path.as_os_str() == "stdin" && recorded.has_stdin() {
             return Ok(search::Stream::Stdin);
+        }
+        if let Some(number) =
+            path.to_str().and_then(|text| text.strip_prefix("connection:")?.parse::<usize>().ok())
+            && (1..=recorded.program.connections.len()).contains(&number)
+        {
+            return Ok(search::Stream::Connection(number - 1));
         }
         match recorded.file(path) {
             Some(file) if !file.content.is_empty() => Ok(search::Stream::File(file.path.clone())),

@@ -54,6 +54,7 @@ impl Recorded {
             stdin_kind: readings.stdin_kind,
             stdin: readings.stdin.clone(),
             answers: RecordedAnswers::default(),
+            connections: readings.connections.clone(),
         };
         Ok(Recorded { program, end: end.unwrap_or(LaneEnd::Unknown), readings })
     }

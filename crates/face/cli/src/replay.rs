@@ -79,7 +79,7 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
             return exit::failure(exit::USAGE, &"--json is for a replay to the end, without gdb");
         }
         if !arguments.policies.are_none() {
-            let why = "policies are for a replay to the end: give --run, too (gdb goes back, and what is real does not)";
+            let why = "policies are for a replay to the end: give --run, too (gdb goes back, and what is real does not); `retrovane retry --input PATTERN=FILE` makes a recording with another input, which gdb opens";
             return exit::failure(exit::USAGE, &why);
         }
         return gdb::run(&arguments.gdb, &trace_dir, arguments.pid, settings);

@@ -81,6 +81,6 @@ pub use signals::{ForwardSignals, Forwarded};
 pub use spawn::{Spawned, become_program, spawn};
 pub use standard_files::append_from_now_on;
 pub use tries::{
-    Readiness, RecordedAnswers, StdinKind, Stopping, TryEnd, TryError, TryInput, TryLimits, TryProgram,
-    TryServer, Watcher, run_whole,
+    Connection, Readiness, RecordedAnswers, StdinKind, Stopping, TryEnd, TryError, TryInput, TryLimits,
+    TryProgram, TryServer, Watcher, run_whole,
 };

@@ -9,6 +9,7 @@
 //! stack. To be used in a sandbox: what a try leaves outside of its process stays there.
 
 mod begin;
+mod clients;
 mod observed;
 mod recorded_answers;
 mod resident;
@@ -24,6 +25,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use clients::Connection;
 pub use observed::{Stopping, Watcher};
 pub use recorded_answers::RecordedAnswers;
 pub use server::TryServer;
@@ -53,6 +55,8 @@ pub struct TryProgram {
     pub stdin: Vec<u8>,
     /// Of whole runs only: what they get in place of today's time and random numbers.
     pub answers: RecordedAnswers,
+    /// Of whole runs only: what clients send to it, in the order in which it accepts them.
+    pub connections: Vec<Connection>,
 }
 
 /// The input that changes.

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use injector::Connection;
 use serde_json::{Value, json};
 
 use super::present::PresentFile;
@@ -106,6 +107,7 @@ impl Results {
                 let name = path.file_name().unwrap_or_default();
                 self.dir.join("files").join(name)
             }
+            Stream::Connection(number) => self.dir.join("connections").join((number + 1).to_string()),
             Stream::Arguments => self.dir.join("arguments"),
             Stream::Environment => self.dir.join("environment"),
             Stream::Present(_) => self.dir.join("files-needed"),
@@ -215,7 +217,7 @@ impl Results {
             let name = match &changed.stream {
                 Stream::Stdin => "stdin".to_owned(),
                 Stream::File(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-                Stream::Arguments | Stream::Environment => continue,
+                Stream::Connection(_) | Stream::Arguments | Stream::Environment => continue,
                 Stream::Present(files) => {
                     text.push_str(&needs(files, &changed.content));
                     continue;
@@ -235,9 +237,32 @@ impl Results {
         let stdin = if recorded.has_stdin() { "\"$work\"/stdin" } else { "/dev/null" };
         let environment: Vec<String> =
             program.environment.iter().map(|entry| quoted(entry.as_bytes())).collect();
-        text.push_str(&format!("env -i {} {} <{stdin}\n", environment.join(" "), command.join(" ")));
+        let behind = if program.connections.is_empty() { "" } else { " &" };
+        text.push_str(&format!("env -i {} {} <{stdin}{behind}\n", environment.join(" "), command.join(" ")));
+        text.push_str(&clients(&program.connections));
         text
     }
+}
+
+/// Lines of the script: who connects to the program.
+fn clients(connections: &[Connection]) -> String {
+    /// Its arguments: address and port. It sends its standard input, and takes answers until none come.
+    const CLIENT: &str = "for try in 1 2 3 4 5 6 7 8 9; do exec 3<>/dev/tcp/$0/$1 && break; sleep 0.2; done 2>/dev/null; \
+        cat >&3; timeout 1 cat <&3 >/dev/null";
+    if connections.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("server=$!\n");
+    for connection in connections {
+        let (content, address) = (escaped(&connection.content), connection.address);
+        text.push_str(&format!(
+            "printf '{content}' | bash -c '{CLIENT}' {} {}\n",
+            address.ip(),
+            address.port()
+        ));
+    }
+    text.push_str("wait $server\n");
+    text
 }
 
 /// Lines of the script: which files have to be there, and which do not.
@@ -252,7 +277,7 @@ fn needs(files: &[PresentFile], needed: &[u8]) -> String {
 }
 
 fn is_input(changed: &Changed) -> bool {
-    matches!(changed.stream, Stream::Stdin | Stream::File(_))
+    matches!(changed.stream, Stream::Stdin | Stream::File(_) | Stream::Connection(_))
 }
 
 fn create(folder: &Path) -> Result<(), CommandError> {

@@ -29,6 +29,8 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 pub enum Stream {
     Stdin,
     File(PathBuf),
+    /// What a client sent: the first one that was accepted is 0.
+    Connection(usize),
     Arguments,
     Environment,
     /// Which of these files are there.
@@ -40,6 +42,7 @@ impl Stream {
         match self {
             Stream::Stdin => "stdin".to_owned(),
             Stream::File(path) => path.display().to_string(),
+            Stream::Connection(number) => format!("connection {}", number + 1),
             Stream::Arguments => "arguments".to_owned(),
             Stream::Environment => "environment".to_owned(),
             Stream::Present(_) => "files present".to_owned(),
@@ -189,6 +192,9 @@ impl<'a> Search<'a> {
             Stream::File(path) => {
                 self.recorded.file(path).map(|file| file.content.clone()).unwrap_or_default()
             }
+            Stream::Connection(number) => {
+                program.connections.get(*number).map(|known| known.content.clone()).unwrap_or_default()
+            }
             Stream::Arguments => lines(program.command.get(1..).unwrap_or_default()),
             Stream::Environment => lines(&program.environment),
             Stream::Present(files) => files.iter().flat_map(|file| file.line()).collect(),
@@ -204,6 +210,9 @@ impl<'a> Search<'a> {
         };
         match stream {
             Stream::Stdin => changed.stdin = content.to_vec(),
+            Stream::Connection(number) => {
+                changed.connections.get_mut(*number).expect("it was recorded").content = content.to_vec();
+            }
             Stream::File(path) => std::fs::write(path, content)
                 .map_err(|source| TryError::System { doing: "write the file of a try", source })?,
             Stream::Arguments => {
@@ -228,7 +237,7 @@ impl<'a> Search<'a> {
     fn minimise(&mut self, stream: &Stream, wanted: &Wanted) -> Result<Changed, Ended> {
         let content = self.content(stream);
         let original = content.len();
-        if !matches!(stream, Stream::Stdin | Stream::File(_)) {
+        if !matches!(stream, Stream::Stdin | Stream::File(_) | Stream::Connection(_)) {
             // A line is a word here: one that holds another cannot be told.
             let words = match stream {
                 Stream::Arguments => self.recorded.program.command.len().saturating_sub(1),
@@ -285,7 +294,7 @@ impl<'a> Search<'a> {
         let input = match stream {
             Stream::Stdin => TryInput::Stdin,
             Stream::File(path) => TryInput::File(path.clone()),
-            Stream::Arguments | Stream::Environment | Stream::Present(_) => {
+            Stream::Connection(_) | Stream::Arguments | Stream::Environment | Stream::Present(_) => {
                 if readiness.is_some() {
                     return Ok(None);
                 }
@@ -293,8 +302,8 @@ impl<'a> Search<'a> {
             }
         };
         let Some(readiness) = readiness else { return Ok(Some(self.whole(stream))) };
-        // Copies get the time and the random numbers of today.
-        if !program.answers.is_empty() {
+        // Copies get the time and the random numbers of today, and nobody connects to them.
+        if !program.answers.is_empty() || !program.connections.is_empty() {
             return Ok(None);
         }
         let mut runner = match copies(&program, &input, readiness, &self.limits, &self.undo) {
@@ -345,7 +354,7 @@ impl<'a> Search<'a> {
         let (best, ended) = loop {
             let mut reduction = Reduction::new(&mut tries, from);
             let ended = match stream {
-                Stream::Stdin | Stream::File(_) => reduction.run(),
+                Stream::Stdin | Stream::File(_) | Stream::Connection(_) => reduction.run(),
                 Stream::Arguments | Stream::Environment | Stream::Present(_) => reduction.run_by_lines(),
             };
             tests += reduction.tests();

@@ -1,15 +1,17 @@
-//! What the processes of a trace read from standard input and from files.
+//! What the processes of a trace read from standard input, from files and from connections that they accepted.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use events::{Instruction, Kind, Tag};
-use injector::{RecordedAnswers, StdinKind};
+use injector::{Connection, RecordedAnswers, StdinKind};
 use linux_abi::general as raw;
+use linux_abi::net;
 use nix::errno::Errno;
 use trace_store::{LaneInfo, TraceReader};
 
@@ -48,6 +50,8 @@ pub struct Readings {
     pub stdin_kind: StdinKind,
     pub stdin: Vec<u8>,
     pub files: Vec<ReadFile>,
+    /// TCP connections that were accepted, in that order.
+    pub connections: Vec<Connection>,
 }
 
 /// What a description stands for.
@@ -55,6 +59,8 @@ pub struct Readings {
 enum Source {
     Stdin,
     File(PathBuf),
+    /// By its place among those that were accepted.
+    Connection(usize),
 }
 
 /// An open file description: shared by duplicates of a descriptor.
@@ -68,6 +74,8 @@ struct Description {
 #[derive(Debug, Clone, Default)]
 struct Process {
     descriptors: HashMap<i32, (Description, bool)>,
+    /// Addresses of sockets.
+    bound: HashMap<i32, SocketAddr>,
     directory: PathBuf,
 }
 
@@ -81,6 +89,9 @@ struct Collected {
     is_seekable: bool,
     asked: Asked,
     answers: RecordedAnswers,
+    connections: Vec<Connection>,
+    /// Ports that the program's own processes connected to: those clients come by themselves.
+    own: HashSet<u16>,
 }
 
 impl Readings {
@@ -106,6 +117,8 @@ impl Readings {
                 file.is_whole = true;
             }
         }
+        let mut connections = collected.connections;
+        connections.retain(|known| !collected.own.contains(&known.address.port()));
         let kind = match collected.stdin_mode.map(|mode| mode & raw::S_IFMT) {
             Some(raw::S_IFREG) => StdinKind::File,
             Some(_) => StdinKind::Pipe,
@@ -119,6 +132,7 @@ impl Readings {
             stdin_kind: kind,
             stdin: collected.stdin,
             files: collected.files.into_values().collect(),
+            connections,
         })
     }
 }
@@ -126,7 +140,7 @@ impl Readings {
 impl Process {
     fn first(directory: PathBuf) -> Process {
         let stdin = Description { source: Source::Stdin, offset: Rc::default() };
-        Process { descriptors: HashMap::from([(0, (stdin, false))]), directory }
+        Process { bound: HashMap::new(), descriptors: HashMap::from([(0, (stdin, false))]), directory }
     }
 
     fn path(&self, directory: Option<i32>, text: &[u8]) -> PathBuf {
@@ -175,6 +189,10 @@ fn read_lane(
             Kind::Syscall if !whole.is_filtered() => {
                 if let Some(child) = whole.child_lane() {
                     begun.insert(child, process.clone());
+                }
+                if u32::from(whole.code) == raw::__NR_connect {
+                    let address = whole.blob(Tag::Sent).and_then(|blob| listening_at(blob.data));
+                    into.own.extend(address.map(|address| address.port()));
                 }
                 match whole.event().result() {
                     0.. => call(process, &whole, into),
@@ -240,6 +258,13 @@ fn call(process: &mut Process, whole: &WholeEvent, into: &mut Collected) {
         raw::__NR_fstat => look(process, whole, first, event.arg(1), into),
         raw::__NR_newfstatat if text().is_empty() => look(process, whole, first, event.arg(2), into),
         raw::__NR_read | raw::__NR_readv => read(process, whole, first, None, into),
+        // What is only looked at (MSG_PEEK) comes again.
+        raw::__NR_recvfrom if event.arg(3) & 2 == 0 => read(process, whole, first, None, into),
+        raw::__NR_bind => {
+            let address = whole.blob(Tag::Sent).and_then(|blob| listening_at(blob.data));
+            process.bound.extend(address.map(|address| (first, address)));
+        }
+        raw::__NR_accept | raw::__NR_accept4 => accept(process, first, result as i32, into),
         raw::__NR_pread64 | raw::__NR_preadv | raw::__NR_preadv2 => {
             read(process, whole, first, Some(event.arg(3)), into);
         }
@@ -306,6 +331,28 @@ fn miss(process: &Process, whole: &WholeEvent, into: &mut Collected) {
     }
 }
 
+fn accept(process: &mut Process, listener: i32, fd: i32, into: &mut Collected) {
+    let Some(&address) = process.bound.get(&listener) else { return };
+    let source = Source::Connection(into.connections.len());
+    into.connections.push(Connection { address, content: Vec::new(), has_ended: false });
+    process.descriptors.insert(fd, (Description { source, offset: Rc::default() }, false));
+}
+
+/// Where who listens at an address of TCP is reached on its own machine.
+fn listening_at(address: &[u8]) -> Option<SocketAddr> {
+    let port = u16::from_be_bytes(address.get(2..4)?.try_into().ok()?);
+    let ip = match u32::from(u16::from_le_bytes(address.get(..2)?.try_into().ok()?)) {
+        net::AF_INET => IpAddr::from(<[u8; 4]>::try_from(address.get(4..8)?).ok()?),
+        net::AF_INET6 => IpAddr::from(<[u8; 16]>::try_from(address.get(8..24)?).ok()?),
+        _ => return None,
+    };
+    let local = match ip {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+    };
+    (port != 0).then_some(SocketAddr::new(local, port))
+}
+
 fn duplicate(process: &mut Process, from: i32, to: i32, closes: bool) {
     match process.descriptors.get(&from).cloned() {
         Some((description, _)) => drop(process.descriptors.insert(to, (description, closes))),
@@ -335,6 +382,11 @@ fn read(process: &Process, whole: &WholeEvent, fd: i32, at: Option<u64>, into: &
     }
     let (content, file) = match &description.source {
         Source::Stdin => (&mut into.stdin, None),
+        Source::Connection(number) => {
+            let Some(connection) = into.connections.get_mut(*number) else { return };
+            connection.has_ended |= count == 0;
+            (&mut connection.content, None)
+        }
         Source::File(path) => match into.files.get_mut(path) {
             Some(file) => (&mut file.content, Some((&mut file.is_whole, file.is_written))),
             None => return,

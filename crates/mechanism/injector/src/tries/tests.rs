@@ -92,6 +92,7 @@ fn server(stdin_kind: StdinKind) -> TryServer {
         stdin_kind,
         stdin: b"x".to_vec(),
         answers: super::RecordedAnswers::default(),
+        connections: Vec::new(),
     };
     let limits = TryLimits { time: Duration::from_millis(500) };
     let server = TryServer::start(&program, &TryInput::Stdin, Readiness::BeforeReading, &limits);

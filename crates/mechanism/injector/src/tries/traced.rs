@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::begin::{Streams, start_traced};
+use super::clients::Clients;
 use super::observed::{Entering, Seen, Tracer, Watcher, wait};
 use super::recorded_answers::{Answering, RecordedAnswers};
 use super::{Readiness, TryEnd, TryError, TryInput, TryLimits, TryProgram, while_doing};
@@ -68,10 +69,13 @@ pub fn run_whole(
     let root = start_traced(program, &streams)?;
     streams.fill_pipe(program, None);
     let deadline = Deadline::new(root, limits.time);
+    let clients = Clients::begin(root, &program.connections);
     let status = follow_all(root, watcher, Answering::new(program.answers.clone()));
     kill_all(root);
     reap();
-    let expired = deadline.end();
+    // A server that waits for clients would wait for ever.
+    let waited = clients.is_some_and(Clients::end);
+    let expired = deadline.end() || waited;
     let status = status.map_err(while_doing("follow the program"))?;
     let end = if expired { TryEnd::Expired } else { TryEnd::Ended(ExitReport::of(status)) };
     let read = |file: &File| content_of(file).map_err(while_doing("read what the program wrote"));
