@@ -117,7 +117,7 @@ pub fn run(arguments: &MinimizeArguments, settings: &Settings) -> Result<ExitCod
     }
     let output = output_dir(arguments, &trace)?;
     check_before(arguments, &recorded)?;
-    let world = World::of(&trace, &recorded, vec![output.clone()]);
+    let world = World::of(&trace, &recorded, vec![output.clone()], settings.home().ok().as_deref());
     for path in &world.restored {
         tracing::debug!(path = %path.display(), "as it was when it was recorded");
     }

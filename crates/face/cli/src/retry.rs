@@ -146,7 +146,7 @@ pub fn run(arguments: &RetryArguments, settings: &Settings) -> Result<ExitCode, 
     if !dir.starts_with(&home) {
         outside.push(dir.clone());
     }
-    let mut world = World::of(&trace, &recorded, outside);
+    let mut world = World::of(&trace, &recorded, outside, settings.home().ok().as_deref());
     for placed in replaced {
         world.plan.placed.retain(|other| other.at != placed.at);
         world.plan.placed.push(placed);

@@ -29,7 +29,7 @@ const LOCK_NAME: &str = "lock";
 /// A recording waits so long for somebody else's pruning.
 const PRUNED_WITHIN: Duration = Duration::from_secs(10);
 /// By the version of the contents' names.
-const INDEX_NAME: &str = "index-2";
+pub(crate) const INDEX_NAME: &str = "index-2";
 
 /// Longest side file, in bytes.
 const SIDE_BYTES_MAX: u64 = 256 << 20;

@@ -47,6 +47,7 @@ pub use meta::{Meta, Summary, Totals};
 pub use reader::{Cut, CutWhy, LaneReader, TraceReader};
 pub use record::{CHUNK_BYTES_MAX, FORMAT_VERSION};
 pub use sources::SourceFile;
+pub use verified::KnownContents;
 pub use writer::{RINGS_NAME, Resumed, TraceWriter};
 
 /// BLAKE3 of a file's content.

@@ -12,12 +12,28 @@ use crate::content_copy::hash_content;
 use crate::contents::FileEntry;
 use crate::disk;
 use crate::error::StoreError;
-use crate::file_store::{FileKey, STORE_NAME};
+use crate::file_store::{FileKey, INDEX_NAME, STORE_NAME};
 use crate::key_index::KeyIndex;
 use crate::{FileHash, TraceReader, hash_hex};
 
 /// Name of the index of files that were found to be what their names say, in the store's directory.
 pub(crate) const VERIFIED_NAME: &str = "verified";
+
+/// The contents that recordings found in files, as far as those have not changed since.
+pub struct KnownContents(Option<KeyIndex>);
+
+impl KnownContents {
+    /// Of the recordings of a home directory. Nothing is known where that cannot be read.
+    pub fn of(home: Option<&Path>) -> KnownContents {
+        KnownContents(home.and_then(|home| KeyIndex::open(&home.join(STORE_NAME).join(INDEX_NAME)).ok()))
+    }
+
+    /// True if a file is known to have this content.
+    pub fn have(&self, path: &Path, hash: &FileHash) -> bool {
+        let key = disk::open_regular(path).and_then(|file| FileKey::of(&file)).ok();
+        self.0.as_ref().zip(key).and_then(|(index, key)| index.known(&key)) == Some(*hash)
+    }
+}
 
 impl TraceReader {
     /// Says that a file is not what the trace refers to.

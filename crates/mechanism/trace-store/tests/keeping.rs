@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use trace_store::{FileKey, FileStore, StoreError, hash_hex, traces};
+use trace_store::{FileKey, FileStore, KnownContents, StoreError, hash_hex, traces};
 
 struct Fixture {
     dir: TempDir,
@@ -69,6 +69,24 @@ fn an_unchanged_file_is_not_read_again() {
     );
     let kept = fs::read(store.content_path(&first.hash)).expect("it is there");
     assert_eq!(blake3::hash(&kept).as_bytes(), &first.hash);
+}
+
+#[test]
+fn what_a_file_holds_is_known_while_it_is_unchanged() {
+    let Fixture { outside, store, home, dir: _dir } = fixture();
+    let path = fs::canonicalize("/bin/sh").expect("there is a shell");
+    let shell = File::open(&path).expect("it is there");
+    let young = file_with(&outside, "young", b"aaaa");
+    let (hash, young_hash) = (
+        store.keep(&shell, key(&shell)).expect("it is kept").hash,
+        store.keep(&young, key(&young)).expect("it is kept").hash,
+    );
+    let known = KnownContents::of(Some(&home));
+    assert!(known.have(&path, &hash));
+    assert!(!known.have(&path, &young_hash), "another content");
+    assert!(!known.have(&outside.join("young"), &young_hash), "its times can hide a change");
+    assert!(!known.have(&outside.join("missing"), &hash));
+    assert!(!KnownContents::of(None).have(&path, &hash));
 }
 
 #[test]

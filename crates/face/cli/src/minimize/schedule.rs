@@ -80,7 +80,8 @@ pub fn run(
     for name in ["failing", "passing"] {
         let _ = traces::discard(&output.join(name));
     }
-    let world = World::of(trace, recorded, vec![output.to_owned(), home.clone()]);
+    let world =
+        World::of(trace, recorded, vec![output.to_owned(), home.clone()], settings.home().ok().as_deref());
     match enter_sandbox(&world.plan).map_err(|error| CommandError::Sandbox(error.to_string()))? {
         Side::Outside(ExitReport::Exited(0)) => report(arguments, settings, output),
         Side::Outside(ExitReport::Exited(code)) => Ok(ExitCode::from(code as u8)),

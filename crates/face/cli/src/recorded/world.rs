@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use injector::{Placed, SandboxPlan};
-use trace_store::TraceReader;
+use trace_store::{KnownContents, TraceReader};
 
 use super::Recorded;
 
@@ -18,9 +18,9 @@ pub struct World {
 }
 
 impl World {
-    /// Directories of `outside` are written to.
-    pub fn of(trace: &TraceReader, recorded: &Recorded, outside: Vec<PathBuf>) -> World {
-        let mut placed: Vec<Placed> = kept_files(trace);
+    /// Directories of `outside` are written to. What recordings of `home` knew of files is not compared again.
+    pub fn of(trace: &TraceReader, recorded: &Recorded, outside: Vec<PathBuf>, home: Option<&Path>) -> World {
+        let mut placed: Vec<Placed> = kept_files(trace, &KnownContents::of(home));
         for file in &recorded.readings.files {
             let is_known = placed.iter().any(|other| other.at == file.path);
             if !is_known && !file.is_written && changed_since(&file.path, &file.content, file.is_whole) {
@@ -52,11 +52,14 @@ fn changed_since(path: &Path, content: &[u8], is_whole: bool) -> bool {
 }
 
 /// Files that were mapped or executed, and are others today.
-fn kept_files(trace: &TraceReader) -> Vec<Placed> {
+fn kept_files(trace: &TraceReader, known: &KnownContents) -> Vec<Placed> {
     let mut placed = Vec::new();
     for kept in trace.files() {
         let at = PathBuf::from(OsString::from_vec(kept.file.path.clone()));
         if !at.is_absolute() || at.starts_with("/proc") || at.starts_with("/dev") {
+            continue;
+        }
+        if known.have(&at, &kept.file.hash) {
             continue;
         }
         let is_same_size = std::fs::metadata(&at).is_ok_and(|facts| facts.size() == kept.file.size);
