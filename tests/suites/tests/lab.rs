@@ -6,6 +6,8 @@ mod back;
 mod daemons;
 #[path = "lab/described.rs"]
 mod described;
+#[path = "lab/endings.rs"]
+mod endings;
 #[path = "lab/go.rs"]
 mod go;
 #[path = "lab/layers.rs"]
@@ -398,7 +400,7 @@ fn missing(needs: &[&str]) -> Option<String> {
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
     let mut trials: Vec<Trial> =
         LABS.iter().map(|lab| trial(lab.name, tool, move |tool| run_lab(tool, lab))).collect();
-    for daemon in daemons::DAEMONS {
+    for daemon in daemons::DAEMONS.iter().chain(endings::LABS) {
         let serves =
             trial(&format!("daemon::{}", daemon.name), tool, move |tool| daemons::serves(tool, daemon));
         let root = (daemon.as_root && !suites::tests_run_as_root()).then(|| "without root".to_owned());

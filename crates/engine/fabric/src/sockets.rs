@@ -435,17 +435,31 @@ impl Fabric {
         self.sockets.get_mut(&id)?.error.take()
     }
 
+    /// No program has the socket any more, and its connection is not ended but broken off.
+    pub fn abort(&mut self, id: SocketId) {
+        let now_ns = self.now_ns;
+        match self.sockets.get_mut(&id) {
+            Some(Socket { kind: Kind::Stream(end), released, .. })
+                if end.is_open() && end.state != State::SynSent =>
+            {
+                *released = true;
+                self.with_stream(id, |end| vec![end.reset(now_ns)]);
+            }
+            _ => self.close(id),
+        }
+    }
+
     /// No program has the socket any more.
     pub fn close(&mut self, id: SocketId) {
         let now_ns = self.now_ns;
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         match &mut socket.kind {
             Kind::Stream(end) if end.is_open() && end.state != State::SynSent => {
-                socket.released = true;
                 if end.received().is_empty() {
+                    socket.released = true;
                     self.end_sending(id);
                 } else {
-                    self.with_stream(id, |end| vec![end.reset(now_ns)]);
+                    self.abort(id);
                 }
             }
             Kind::Listener { ready, .. } => {

@@ -12,7 +12,9 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use fabric::{Kind, SocketId, State};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
+use rustix::net::SendFlags;
 
+use crate::calls::SOL_SOCKET;
 use crate::engine::Engine;
 
 /// Bytes that are moved at a time.
@@ -46,6 +48,8 @@ pub struct Placeholder {
     /// There may be something to read.
     readable: bool,
     closed: bool,
+    /// The program closed it, and had not read all.
+    unread: bool,
     /// Options as the program set them: level, name.
     pub options: BTreeMap<(u64, u64), Vec<u8>>,
 }
@@ -102,6 +106,7 @@ impl Placeholders {
             heard_end: false,
             readable: true,
             closed: false,
+            unread: false,
             options: BTreeMap::new(),
         };
         self.by_inode.insert(inode, id);
@@ -145,15 +150,26 @@ impl Placeholders {
     }
 }
 
-/// Bytes of a stream that is read: none at its end, `None` where there are none yet.
-fn read(end: &UnixStream, bytes_max: usize) -> Option<Vec<u8>> {
+/// What a read of a program's stream gave.
+enum Read {
+    Bytes(Vec<u8>),
+    /// There is nothing yet.
+    Nothing,
+    Ended,
+    /// It was closed, and what had come for the program not read to its end: unix(7) says ECONNRESET.
+    Unread,
+}
+
+fn read(end: &UnixStream, bytes_max: usize) -> Read {
     let mut bytes = Vec::with_capacity(bytes_max.min(CHUNK_BYTES));
     loop {
         match rustix::io::read(end, spare_capacity(&mut bytes)) {
-            Ok(_) => return Some(bytes),
+            Ok(0) => return Read::Ended,
+            Ok(_) => return Read::Bytes(bytes),
             Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::AGAIN) => return None,
-            Err(_) => return Some(Vec::new()),
+            Err(rustix::io::Errno::AGAIN) => return Read::Nothing,
+            Err(rustix::io::Errno::CONNRESET) => return Read::Unread,
+            Err(_) => return Read::Ended,
         }
     }
 }
@@ -205,7 +221,7 @@ impl Engine {
                     placeholder.connecting = false;
                     if let End::Stream(end) = &placeholder.end {
                         // What had filled the program's end.
-                        while read(end, CHUNK_BYTES).is_some_and(|bytes| !bytes.is_empty()) {}
+                        while matches!(read(end, CHUNK_BYTES), Read::Bytes(_)) {}
                     }
                 }
                 _ => {
@@ -228,8 +244,12 @@ impl Engine {
         self.pump_in(id);
         let Some(placeholder) = self.placeholders.get(id) else { return };
         if placeholder.closed {
+            let breaks_off = placeholder.breaks_off();
             self.placeholders.remove(id);
-            self.fabric.close(id);
+            match breaks_off {
+                true => self.fabric.abort(id),
+                false => self.fabric.close(id),
+            }
         }
     }
 
@@ -248,19 +268,23 @@ impl Engine {
                 return;
             }
             let bytes_max = if is_open { room.min(CHUNK_BYTES) } else { CHUNK_BYTES };
-            let bytes = read(end, bytes_max);
+            let read = read(end, bytes_max);
             // What is less than there was room for was all: each more is an event.
-            placeholder.readable = bytes.as_ref().is_some_and(|bytes| bytes.len() >= bytes_max);
-            match bytes {
-                None => return,
-                Some(bytes) if bytes.is_empty() => {
+            placeholder.readable = matches!(&read, Read::Bytes(bytes) if bytes.len() >= bytes_max);
+            match read {
+                Read::Nothing => return,
+                Read::Unread => {
+                    (placeholder.heard_end, placeholder.unread) = (true, true);
+                    return;
+                }
+                Read::Ended => {
                     placeholder.heard_end = true;
                     if !placeholder.closed {
                         self.fabric.end_sending(id);
                     }
                     return;
                 }
-                Some(bytes) => {
+                Read::Bytes(bytes) => {
                     let node = placeholder.node;
                     // Of what is written to a connection that is over nothing is sent.
                     let _ = self.fabric.give(id, &bytes);
@@ -286,13 +310,11 @@ impl Engine {
             }
             if placeholder.pending.is_empty() {
                 if waits == 0 {
-                    if ended {
+                    if ended && is_broken {
+                        self.break_off(id);
+                    } else if ended {
                         placeholder.told_end = true;
                         let _ = end.shutdown(Shutdown::Write);
-                        if is_broken {
-                            // Who writes learns it, too.
-                            placeholder.end = End::Closed;
-                        }
                         let node = placeholder.node;
                         self.touch_socket(node, id);
                     }
@@ -317,7 +339,56 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// The other host broke the connection off: who writes is told EPIPE, who reads ECONNRESET, unless the end had come.
+    fn break_off(&mut self, id: SocketId) {
+        let Some(placeholder) = self.placeholders.get(id) else { return };
+        let (node, inode) = (placeholder.node, placeholder.inode);
+        if !placeholder.told_end
+            && let Some(own) = self.programs_end(node, inode)
+        {
+            // The kernel says so at an end whose other end is closed with something in it that nobody has read. Where it
+            // takes nothing, there is something, or the program itself has ended that direction.
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let _ = rustix::net::send(&own, &[0], flags);
+        }
+        if let Some(placeholder) = self.placeholders.get(id) {
+            placeholder.told_end = true;
+            placeholder.end = End::Closed;
+        }
+        self.touch_socket(node, id);
+    }
+
+    /// The program's end of a pair.
+    fn programs_end(&self, node: Option<usize>, inode: u64) -> Option<std::fs::File> {
+        let name = format!("socket:[{inode}]");
+        let of_node = self.processes.processes.iter().filter(|(_, process)| process.node == node);
+        of_node.into_iter().find_map(|(pid, process)| {
+            let mut descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
+            let found = descriptors.find(|found| {
+                std::fs::read_link(found.path()).is_ok_and(|link| link.as_os_str() == &*name)
+            })?;
+            process.handle.descriptor(found.file_name().to_str()?.parse().ok()?).ok()
+        })
+    }
+}
+
 impl Placeholder {
+    /// Whether its connection does not end as one does that both are done with, now that the program has closed it: the
+    /// program had not read all, or did not want to wait (SO_LINGER with no time).
+    fn breaks_off(&self) -> bool {
+        let lingers = self.options.get(&(SOL_SOCKET, libc::SO_LINGER as u64));
+        let waits_not = lingers.is_some_and(|value| {
+            let words: Vec<&[u8]> = value.chunks(4).collect();
+            matches!(words[..], [on, time] if on != [0; 4] && time == [0; 4])
+        });
+        let is_unread = || match &self.end {
+            End::Stream(end) => matches!(read(end, 1), Read::Unread),
+            End::Datagram(_) | End::Closed => false,
+        };
+        waits_not || self.unread || !self.pending.is_empty() || is_unread()
+    }
+
     /// As many marks as there is something that waits.
     fn mark(&mut self, waiting: usize) {
         while self.marks < waiting {

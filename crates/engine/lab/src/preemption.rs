@@ -28,6 +28,10 @@ pub struct Watched {
     pub looked_ns: u64,
 }
 
+/// How far time goes on where others can go on, and eight times as far with each time, up to 20 years.
+const LEAP_NS: u64 = 10_000_000;
+const LEAPS_MAX: u32 = 12;
+
 /// Who is watched, and who was preempted.
 #[derive(Debug, Default)]
 pub struct Preemption {
@@ -39,6 +43,8 @@ pub struct Preemption {
     pub futile: BTreeMap<u32, u32>,
     /// When a thread was for the first time.
     pub first_ns: Option<u64>,
+    /// How often time went on though others could go on, since nobody could.
+    leaps: u32,
 }
 
 impl Preemption {
@@ -64,6 +70,17 @@ impl Preemption {
             return AGAIN_NS;
         }
         CIRCLE_NS << (2 * self.futile.get(&slot).copied().unwrap_or(0).min(FUTILE_MAX))
+    }
+
+    /// How far time goes on at most because a thread computes: where others can go on, a little at first. They may be
+    /// about to wait for a time that comes before the one that is known.
+    pub fn leap_ns(&mut self, is_alone: bool) -> u64 {
+        if is_alone {
+            self.leaps = 0;
+            return u64::MAX;
+        }
+        self.leaps += 1;
+        LEAP_NS << (3 * (self.leaps - 1).min(LEAPS_MAX))
     }
 
     /// The thread is gone.

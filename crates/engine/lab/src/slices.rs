@@ -104,12 +104,22 @@ impl Engine {
         waits.peek().is_some() && (will_happen || waits.any(|(_, wait)| has_time(wait)))
     }
 
+    /// True while the lab's own programs have something to do, which is little and ends.
+    fn starts_nodes(&self) -> bool {
+        let of = |slot: u32| self.processes.of_slot(slot);
+        self.ready.iter().any(|(slot, _)| of(*slot).is_some_and(|process| process.is_labs_own))
+    }
+
     /// The thread was preempted at `place`: others go on, and time where nobody can.
     ///
     /// In a circle, each round of which is as any other, it stands where it does each time.
     pub fn preempted(&mut self, slot: u32, words: &[u64; LAB_WORDS]) -> Result<Outcome, LabError> {
         let [place, has_acted, is_circle, ..] = *words;
         let (has_acted, is_circle) = (has_acted != 0, is_circle != 0);
+        if !self.has_ready() {
+            // A node that is to start now does not wait for a later time.
+            self.give_orders()?;
+        }
         let is_alone = !self.has_ready();
         if has_acted {
             self.touch_own(slot);
@@ -124,13 +134,14 @@ impl Engine {
             let place = pid.map_or(String::new(), |pid| place_text(pid, place));
             self.log.record(Record::Preempted { at_ns, node, thread: tid, place });
         }
-        let is_stuck = self.spins_again(slot) > TURNS_WITHOUT_TIME;
+        let is_stuck = self.spins_again(slot) > TURNS_WITHOUT_TIME && !self.starts_nodes();
         let from_ns = self.now_ns;
         let by_processor_ns = self.left_of_processor(slot).map(|left_ns| from_ns.saturating_add(left_ns));
         if (is_alone || is_stuck)
             && let Some(at_ns) = self.next_time().into_iter().chain(by_processor_ns).min()
         {
-            self.sleep_until(at_ns)?;
+            let leap_ns = self.preemption.leap_ns(is_alone);
+            self.sleep_until(at_ns.min(from_ns.saturating_add(leap_ns)))?;
             self.charge(slot, from_ns);
         }
         Ok(self.go_behind(slot, Answer::result(0)))

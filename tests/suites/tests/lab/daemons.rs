@@ -18,14 +18,14 @@ pub struct Daemon {
     pub as_root: bool,
     /// A command of the shell that makes what they need, in the folder that the description calls `FOLDER`; its `LAB` is
     /// tests/lab.
-    prepare: &'static str,
-    description: &'static str,
-    says: &'static [&'static str],
+    pub prepare: &'static str,
+    pub description: &'static str,
+    pub says: &'static [&'static str],
     /// A thread computes until a time has passed, which is never the same twice.
-    is_preempted: bool,
+    pub is_preempted: bool,
 }
 
-const PLAIN: Daemon = Daemon {
+pub const PLAIN: Daemon = Daemon {
     name: "",
     needs: &[],
     as_root: false,
