@@ -76,12 +76,10 @@ $(API_DIR)/libretrovane.so.$(VERSION): $(API)/retrovane.c include/retrovane.h $(
 release:
 	+$(CARGO) build --release
 
-# The shipped commands are built beside the others, each in a folder of its own: near its end
-# either build waits for one crate after the other, and a processor would be idle. Cargo takes
-# its share of make's jobs. The closing line adds up what all test programs of the workspace said.
+# The closing line adds up what all test programs of the workspace said.
 test: setup-test
 	$(MAKE) lint
-	$(MAKE) -j$$(nproc) release dist
+	$(MAKE) dist
 	tests/run-all tests/run-everything $(CARGO)
 
 # The runtime is a package apart, for a target of its own.
@@ -218,13 +216,10 @@ uninstall:
 		$(DESTDIR)$(DATADIR)/zsh/site-functions/_retrovane \
 		$(DESTDIR)$(DATADIR)/fish/vendor_completions.d/retrovane.fish
 
-# What is shipped: static commands in a tarball and a Debian package, in target/packages.
-STATIC := x86_64-unknown-linux-gnu
-dist: setup
-	+RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --profile dist --target $(STATIC) \
-		-p retrovane -p mirror-command
-	+$(CARGO) build --release -p mirror
-	packaging/build $(TARGET_DIR)/$(STATIC)/dist $(VERSION) $(TARGET_DIR)/packages
+# What is shipped, in target/packages: a tarball and a Debian package of what was built. The commands are
+# static in every build (packaging/rustc), so what is shipped is what the tests ran.
+dist: setup release
+	packaging/build $(TARGET_DIR)/release $(VERSION) $(TARGET_DIR)/packages
 
 setup:
 	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES)

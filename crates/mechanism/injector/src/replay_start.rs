@@ -180,14 +180,7 @@ fn rseq_area() -> Option<usize> {
     unsafe { (!offset.is_null()).then(|| (libc::pthread_self() as usize).wrapping_add_signed(*offset)) }
 }
 
-#[cfg(not(target_feature = "crt-static"))]
-fn rseq_offset() -> *const isize {
-    // SAFETY: the name is a C string.
-    unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast() }
-}
-
-// The linker puts the symbol here, or null where libc has none.
-#[cfg(target_feature = "crt-static")]
+// The linker puts the symbol here, or null where libc has none: a static program cannot look symbols up.
 std::arch::global_asm!(
     ".weak __rseq_offset",
     ".pushsection .data.rel.ro.rv_rseq_offset, \"aw\"",
@@ -198,8 +191,6 @@ std::arch::global_asm!(
     ".popsection",
 );
 
-/// A static program cannot look symbols up.
-#[cfg(target_feature = "crt-static")]
 fn rseq_offset() -> *const isize {
     unsafe extern "C" {
         static rv_rseq_offset: *const isize;
