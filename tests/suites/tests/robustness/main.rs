@@ -78,6 +78,7 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("nobody_listens", false, ways::nobody_listens),
     ("traced_is_told", false, ways::traced_is_told),
     ("runtime_says_what_it_does", false, ways::runtime_says_what_it_does),
+    ("loops_jump_in_replay_too", false, ways::loops_jump_in_replay_too),
     ("strangers_reach_nothing", false, strangers::reaches_nothing),
     ("sandbox_by_option", false, strangers::sandbox_by_option),
     ("opens_own_memory", false, own_memory::opens_own_memory),

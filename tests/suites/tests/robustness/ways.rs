@@ -5,7 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use suites::{
-    Live, RUN_TIME_MAX, TestResult, Tool, User, compare, make_file, plain_environment, run, tests_run_as_root,
+    Live, RUN_TIME_MAX, TestResult, Tool, User, compare, in_workspace, make_file, plain_environment, run,
+    tests_run_as_root,
 };
 
 use crate::bench::{Bench, ORDINARY, check, no_panic, path, says};
@@ -266,4 +267,32 @@ pub fn runtime_says_what_it_does(tool: &Tool) -> TestResult {
     other.env("RETROVANE_RUNTIME_LOG", "signals,tokens");
     let told = run(other, RUN_TIME_MAX)?;
     says(&told, &["tokens", "scheduler"])
+}
+
+/// Where a loop that waits leads to the runtime by a jump when it is recorded, it does in replay: a trap takes a
+/// hundred times as long, in each of its rounds.
+pub fn loops_jump_in_replay_too(tool: &Tool) -> TestResult {
+    let bench = Bench::new(tool, "loops-jump")?;
+    let binary = bench.run.join("loops");
+    let source = in_workspace("tests/guests/shared_writable_later.c");
+    let mut compiler = std::process::Command::new("gcc");
+    compiler.args(["-O2", "-pthread"]).arg(source).arg("-o").arg(&binary);
+    make_file(compiler)?;
+    let said = |args: &[&str], name: &str| {
+        let file = bench.run.join(name);
+        let mut command = bench.tool_command(User::Current, args);
+        command.env("RETROVANE_RUNTIME_LOG", "code").env("RETROVANE_RUNTIME_LOG_FILE", &file);
+        let outcome = run(command, RUN_TIME_MAX)?;
+        check(outcome.code == 0, name, &outcome)?;
+        let text = std::fs::read_to_string(&file).map_err(|error| format!("{name}: {error}"))?;
+        let jumps = text.lines().filter(|line| line.contains("loop jumps here")).count();
+        let traps = text.lines().filter(|line| line.contains("loop traps here")).count();
+        Ok::<_, String>([jumps, traps])
+    };
+    let recorded = said(&["record", "-o", path(&bench.trace), "--", path(&binary)], "recorded")?;
+    let replayed = said(&["replay", path(&bench.trace)], "replayed")?;
+    if recorded[0] == 0 || replayed != recorded {
+        return Err(format!("jumps and traps: {recorded:?} recorded, {replayed:?} in replay"));
+    }
+    Ok(())
 }

@@ -106,6 +106,9 @@ pub fn replay_moved(size: [u64; 3]) {
     if let Some((fd, _)) = copy.filter(|_| !has_size) {
         kernel::call(nr::__NR_ftruncate, [fd, bytes, 0, 0, 0, 0]);
     }
+    if !mapped_files::is_mapped_privately(identity) {
+        return;
+    }
     let copy = copy.map(|(_, status)| status[STATUS_INODE]);
     maps::for_each(&mut |shown| {
         if !shown.private || Some(shown.inode) == copy {

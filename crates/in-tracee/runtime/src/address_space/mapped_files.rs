@@ -383,6 +383,11 @@ pub fn for_each_mapping(identity: [u64; 2], each: &mut dyn FnMut(u64, u64, u64))
     }
 }
 
+/// Replay: whether there are mappings of the file that its size changes, and that no copy shows.
+pub fn is_mapped_privately(identity: [u64; 2]) -> bool {
+    all().iter().any(|file| file.is_private && file.identity == identity)
+}
+
 /// Replay: the copy that mappings of the file show, if they share one. The caller changes it.
 pub fn copy_of(identity: [u64; 2]) -> Option<i32> {
     let mapped = &space().mapped;

@@ -13,12 +13,13 @@ mod table;
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
-use events::Kind;
 use lane_protocol::{CodeMap, RECIPES_START, Recipe, site_kind};
 use linux_abi::general as nr;
 
 pub use crate::code::patching::{change_code, put_code, write_code};
-use crate::code::trampolines::{TRAMPOLINE_CODE_MAX, replay_trampoline, trampoline_near, write_trampoline};
+use crate::code::trampolines::{
+    TRAMPOLINE_CODE_MAX, replay_needed_trampolines, trampoline_near, write_trampoline,
+};
 use crate::code::{clocks, gs, non_executable, own_vdso, seccomp};
 use crate::ground::{kernel, memory, notices};
 use crate::log;
@@ -207,14 +208,7 @@ fn cover(site: &mut Site, recipe: &Recipe, write: &dyn Fn(u64, &[u8]) -> bool) -
 pub fn code_mapped(map: CodeMap) {
     notices::code_changed();
     notices::code_mapped();
-    if process().replays() {
-        // Recorded where it was needed, and needed here first.
-        while let Some(word) = process().log.peek()
-            && word.is(Kind::Trampoline)
-        {
-            replay_trampoline(word);
-        }
-    }
+    replay_needed_trampolines();
     let state = &mut *sites();
     if state.map_count == MAPS || space().translates_code {
         // Jumps in it would lead whoever translates it to where there is none of its memory.
@@ -295,6 +289,7 @@ pub fn replace_spins() {
     if core::mem::replace(&mut state.replaces_spins, true) {
         return;
     }
+    replay_needed_trampolines();
     notices::code_changed();
     for map in &state.maps[..state.map_count] {
         let recipes = recipes_of(map.file).unwrap_or_default();
@@ -342,6 +337,9 @@ fn replace(address: u64, recipe: &Recipe) {
     let whole = !jumps || recipe.before >= 5;
     if whole && !traps_by_itself(recipe.kind) && write(address, &UD2) && !jumps {
         site.state = SiteState::Stopped;
+    }
+    if site_kind::is_spin(recipe.kind) {
+        say(LogSubject::Code, if jumps { "loop jumps here" } else { "loop traps here" }, [address, 0]);
     }
 }
 

@@ -266,3 +266,13 @@ pub fn replay_trampoline(word: Header) {
     log.events += 1;
     add_trampoline(start);
 }
+
+/// Replay: those that were recorded where code is to be replaced now, and are needed before.
+pub fn replay_needed_trampolines() {
+    while process().replays()
+        && let Some(word) = process().log.peek()
+        && word.is(Kind::Trampoline)
+    {
+        replay_trampoline(word);
+    }
+}
