@@ -79,6 +79,11 @@ pub fn of_recording(which: u64, n: u64) -> u64 {
     ((u128::from(number) * u128::from(n)) >> 64) as u64
 }
 
+/// Whether the recording's seed is odd, as that of every other try of a hunt is.
+pub fn is_seed_odd() -> bool {
+    session().chaos_seed % 2 == 1
+}
+
 /// Where the numbers of this thread, of this process, of this lane begin.
 fn origin() -> u64 {
     let process = &mut *process();

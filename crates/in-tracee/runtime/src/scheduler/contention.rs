@@ -360,11 +360,15 @@ fn stay_away() {
     /// Looks at which nobody had it, one behind the other.
     const QUIET: u32 = 3;
     const LOOK_NS: u64 = 20_000;
+    /// How far a new thread gets at most that goes first.
+    const FIRST_MAX_NS: u64 = 20_000_000;
+    let goes_first = strategy().newborn_first && encounters::is_birth_awaited();
     encounters::await_birth();
-    if !strategy().until_quiet {
+    if !strategy().until_quiet && !goes_first {
         return kernel::sleep_ns(away_ns());
     }
-    let (token, until_ns) = (own_token::my_token(), kernel::monotonic_ns() + longest_away_ns());
+    let most_ns = if goes_first { FIRST_MAX_NS } else { longest_away_ns() };
+    let (token, until_ns) = (own_token::my_token(), kernel::monotonic_ns() + most_ns);
     let mut quiet = 0;
     while quiet < QUIET && kernel::monotonic_ns() < until_ns {
         kernel::sleep_ns(LOOK_NS);

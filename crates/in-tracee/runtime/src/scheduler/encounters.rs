@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use linux_abi::general as nr;
 
 use crate::ground::kernel;
+use crate::scheduler::strategy::strategy;
 use crate::scheduler::{chaos, contention, fairness, own_token};
 use crate::state::block::{process, session};
 
@@ -48,7 +49,9 @@ pub fn note_thread_birth() {
     }
     let changes = own_token::my_token().changes.load(Ordering::Relaxed);
     NEWBORN_THREAD.store(changes.wrapping_add(1).max(1), Ordering::Relaxed);
-    if chaos::below(2) == 0 {
+    if strategy().newborn_first {
+        fairness::goes_aside_soon();
+    } else if chaos::below(2) == 0 {
         fairness::goes_aside_by_chance();
     }
 }

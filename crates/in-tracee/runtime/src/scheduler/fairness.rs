@@ -115,13 +115,22 @@ pub fn goes_aside() -> bool {
 /// The same by chance, with chaos, of one among others that may yet come; as often as leaves it most of
 /// its time, but at the first boundaries of a new thread.
 pub fn goes_aside_by_chance() -> bool {
+    goes_aside_within(strategy().aside_doublings)
+}
+
+/// The same, some few steps on.
+pub fn goes_aside_soon() -> bool {
+    goes_aside_within(1)
+}
+
+fn goes_aside_within(doublings: u64) -> bool {
     let (preemption, now_ns) = (&mut thread().preemption, kernel::monotonic_ns());
     let is_over = preemption.asides >= FREE_ASIDES && now_ns < ASIDE_AGAIN_NS.load(Ordering::Relaxed);
     let meets_nobody = contention::is_alone() && !encounters::signals_may_come();
     if meets_nobody || is_over || chaos::debt_ns() != 0 || process().has_agent() || session().live != 0 {
         return false;
     }
-    let steps = 1 + chaos::below(STEPS_LEAST << chaos::below(strategy().aside_doublings));
+    let steps = 1 + chaos::below(STEPS_LEAST << chaos::below(doublings));
     preemption.asides = preemption.asides.saturating_add(1);
     ASIDE_AGAIN_NS.store(now_ns + CHANCE_SHARE * steps * chaos::step_ns(), Ordering::Relaxed);
     preemption.aside = steps as u32;

@@ -44,6 +44,9 @@ pub struct Strategy {
     pub until_quiet: bool,
     /// That time: fewer nanoseconds than two to this.
     pub away_doublings: u64,
+    /// A new thread goes first, before the one that made it is back from the call: what it needs may be set behind.
+    /// Every other try of a hunt does so.
+    pub newborn_first: bool,
     /// A process that shares no memory waits at boundaries, so that others come first.
     pub delays: OneIn,
 }
@@ -60,6 +63,7 @@ static STRATEGY: Owned<Strategy> = Owned::new(Strategy {
     slices: false,
     until_quiet: false,
     away_doublings: 0,
+    newborn_first: false,
     delays: OneIn(0),
 });
 
@@ -86,6 +90,7 @@ const SCHEDULED: Strategy = Strategy {
     slices: false,
     until_quiet: true,
     away_doublings: 14,
+    newborn_first: false,
     delays: OneIn(0),
 };
 
@@ -116,6 +121,7 @@ fn draw() -> Strategy {
         slices: below(2) == 0,
         until_quiet: below(3) != 0,
         away_doublings: 14 + below(9),
+        newborn_first: chaos::is_seed_odd(),
         delays: one_in(&[0, 4, 16, 64], below(4)),
     }
 }
