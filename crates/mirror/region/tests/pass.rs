@@ -44,19 +44,19 @@ fn run(command: &mut Command) -> String {
 
 /// The versions with their pass, which is built once.
 fn plugins() -> &'static [(u32, PathBuf)] {
-    static BUILT: OnceLock<(tempfile::TempDir, Vec<(u32, PathBuf)>)> = OnceLock::new();
+    static BUILT: OnceLock<Vec<(u32, PathBuf)>> = OnceLock::new();
     let build = || {
-        let folder = tempfile::tempdir().expect("a folder");
+        // Nothing in a static is dropped: what is built stays where builds are.
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let build_one = |version: u32| {
-            let plugin = folder.path().join(format!("pass-{version}.so"));
+            let plugin = folder.join(format!("pass-{version}.so"));
             let build = root().join("crates/mirror/pass/build");
             run(Command::new(build).arg(version.to_string()).arg(&plugin).env("CXXFLAGS", "-O0"));
             (version, plugin)
         };
-        let built = installed().into_iter().map(build_one).collect();
-        (folder, built)
+        installed().into_iter().map(build_one).collect()
     };
-    &BUILT.get_or_init(build).1
+    BUILT.get_or_init(build)
 }
 
 /// The library, which is built before this test.

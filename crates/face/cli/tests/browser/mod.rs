@@ -27,6 +27,8 @@ impl Browser {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
             .env("HOME", profile.path())
+            // Where it leaves folders of its own.
+            .env("TMPDIR", profile.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
