@@ -16,6 +16,7 @@ mod children;
 mod connection;
 mod files;
 mod history;
+mod libraries;
 mod lldb;
 mod monitor;
 mod names;

@@ -96,13 +96,19 @@ impl Server<'_> {
                 self.children.has_process_ids = knows("multiprocess+");
                 self.children.knows_forks =
                     knows("multiprocess+") && knows("fork-events+") && knows("vfork-events+");
-                b"PacketSize=1e000;QStartNoAckMode+;ReverseStep+;ReverseContinue+;vContSupported+;\
+                let mut features =
+                    b"PacketSize=1e000;QStartNoAckMode+;ReverseStep+;ReverseContinue+;vContSupported+;\
                   ConditionalBreakpoints+;swbreak+;hwbreak+;QCatchSyscalls+;\
                   QPassSignals+;exec-events+;fork-events+;vfork-events+;multiprocess+;\
                   qXfer:features:read+;qXfer:auxv:read+;\
                   qXfer:exec-file:read+;qXfer:threads:read+;qXfer:siginfo:read+;\
                   qXfer:osdata:read+"
-                    .to_vec()
+                        .to_vec();
+                // gdb's, and of no other client that it was tried with.
+                if knows("no-resumed+") {
+                    features.extend(b";qXfer:libraries-svr4:read+");
+                }
+                features
             }
             "QStartNoAckMode" => {
                 self.connection.stop_acknowledging();
@@ -153,6 +159,7 @@ impl Server<'_> {
                 registers::description(registers::has_high(&self.timeline)).into_bytes()
             }
             ("auxv", _) => self.auxiliary_vector(),
+            ("libraries-svr4", _) => self.library_list().into_bytes(),
             ("exec-file", _) => self.executable().into_bytes(),
             ("siginfo", _) => match self.signal_info() {
                 Some(info) => info,
@@ -185,9 +192,18 @@ impl Server<'_> {
         (self.timeline.read(address, &mut bytes) == 8).then(|| u64::from_le_bytes(bytes))
     }
 
+    /// The text that begins there, up to 4 KiB; empty where there is none.
+    pub(crate) fn text(&self, address: u64) -> String {
+        const BYTES_MAX: usize = 4096;
+        let mut bytes = vec![0; BYTES_MAX];
+        let count = self.timeline.read(address, &mut bytes);
+        let end = bytes[..count].iter().position(|&byte| byte == 0).unwrap_or(0);
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    }
+
     /// What the kernel told the program at its beginning: behind arguments and environment on
     /// its stack, or in the log where the program has written over that.
-    fn auxiliary_vector(&self) -> Vec<u8> {
+    pub(crate) fn auxiliary_vector(&self) -> Vec<u8> {
         let first = self.timeline.stop().first_stack;
         // The beginning of a process that ran already is not known.
         if first == 0 {
@@ -209,7 +225,6 @@ impl Server<'_> {
 
     /// Path of the program's file, as it was recorded.
     pub(crate) fn executable(&self) -> String {
-        const PATH_BYTES_MAX: usize = 4096;
         if let Some(debuggee) = self.timeline.debuggee() {
             let path = std::fs::read_link(format!("/proc/{}/exe", debuggee.pid())).unwrap_or_default();
             return path.to_string_lossy().into_owned();
@@ -221,10 +236,7 @@ impl Server<'_> {
         let vector = self.auxiliary_vector();
         let named = vector.chunks_exact(16).find(|pair| pair[..8] == AT_EXECFN.to_le_bytes());
         let address = named.and_then(|pair| pair[8..].try_into().ok()).map_or(0, u64::from_le_bytes);
-        let mut bytes = vec![0; PATH_BYTES_MAX];
-        let count = self.timeline.read(address, &mut bytes);
-        let end = bytes[..count].iter().position(|&byte| byte == 0).unwrap_or(0);
-        String::from_utf8_lossy(&bytes[..end]).into_owned()
+        self.text(address)
     }
 
     /// The kept file that is mapped where the program's headers are.
