@@ -24,7 +24,7 @@ TEST_PACKAGES := $(BENCH_PACKAGES) iproute2/ip iputils-ping/ping g++ gdb git per
 	findutils diffutils libc6-dbg patch python3-dbg python3-pip/pip sed dash apache2-utils memcached stress-ng zstd xz-utils pigz \
 	php-cli/php ruby haproxy mosquitto mosquitto-clients/mosquitto_sub rsync \
 	openssh-server openssh-client/ssh dnsmasq-base bind9 bind9-dnsutils/dig unbound vsftpd varnish slapd ldap-utils nats-server etcd-server etcd-client erlang-base/erl \
-	gunicorn lighttpd netcat-openbsd/nc libboost-dev \
+	gunicorn lighttpd netcat-openbsd/nc beanstalkd iperf3 libboost-dev \
 	luajit ffmpeg xvfb/Xvfb xterm x11-apps/xwd l3afpad featherpad nodejs/node default-jdk-headless/javac golang-go/go pkgconf/pkg-config groff-base/groff emacs-nox/emacs elpa-dap-mode python3-jsonschema clang-14 llvm-14-dev chromium chromium-driver/chromedriver
 
 # A package that holds the sources of Redis.
