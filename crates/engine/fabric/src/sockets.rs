@@ -437,29 +437,24 @@ impl Fabric {
 
     /// No program has the socket any more, and its connection is not ended but broken off.
     pub fn abort(&mut self, id: SocketId) {
-        let now_ns = self.now_ns;
-        match self.sockets.get_mut(&id) {
-            Some(Socket { kind: Kind::Stream(end), released, .. })
-                if end.is_open() && end.state != State::SynSent =>
-            {
-                *released = true;
-                self.with_stream(id, |end| vec![end.reset(now_ns)]);
-            }
-            _ => self.close(id),
-        }
+        self.release(id, true);
     }
 
     /// No program has the socket any more.
     pub fn close(&mut self, id: SocketId) {
+        self.release(id, false);
+    }
+
+    fn release(&mut self, id: SocketId, breaks_off: bool) {
         let now_ns = self.now_ns;
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         match &mut socket.kind {
             Kind::Stream(end) if end.is_open() && end.state != State::SynSent => {
-                if end.received().is_empty() {
-                    socket.released = true;
-                    self.end_sending(id);
+                socket.released = true;
+                if breaks_off || !end.received().is_empty() {
+                    self.with_stream(id, |end| vec![end.reset(now_ns)]);
                 } else {
-                    self.abort(id);
+                    self.end_sending(id);
                 }
             }
             Kind::Listener { ready, .. } => {

@@ -8,10 +8,10 @@
 use std::fmt::Write;
 
 use crate::names::escaped;
+use crate::queries::{AT_PHDR, auxiliary_value};
 use crate::server::Server;
 
-/// Kinds of the auxiliary vector (getauxval(3)): where the program's headers are, and how many.
-const AT_PHDR: u64 = 3;
+/// How many headers the program has, in the auxiliary vector.
 const AT_PHNUM: u64 = 5;
 const HEADER_BYTES: u64 = 56;
 const PT_DYNAMIC: u64 = 2;
@@ -62,11 +62,7 @@ impl Server<'_> {
     /// The linker's `r_debug`; 0 before it has told, and `None` where nothing is linked dynamically.
     fn linker_debug(&self) -> Option<u64> {
         let vector = self.auxiliary_vector();
-        let value = |kind: u64| {
-            let pair = vector.chunks_exact(16).find(|pair| pair[..8] == kind.to_le_bytes())?;
-            Some(u64::from_le_bytes(pair[8..].try_into().ok()?))
-        };
-        let (headers, count) = (value(AT_PHDR)?, value(AT_PHNUM)?);
+        let (headers, count) = (auxiliary_value(&vector, AT_PHDR)?, auxiliary_value(&vector, AT_PHNUM)?);
         let address_of = |wanted: u64| {
             let header = (0..count).map(|index| headers + index * HEADER_BYTES).find(|header| {
                 self.word(*header).is_some_and(|kind_and_flags| kind_and_flags & 0xffff_ffff == wanted)
@@ -75,11 +71,11 @@ impl Server<'_> {
         };
         let moved_by = address_of(PT_PHDR).map_or(0, |linked_at| headers.wrapping_sub(linked_at));
         let dynamic = address_of(PT_DYNAMIC)?.wrapping_add(moved_by);
-        let tags = (0..ENTRIES_MAX as u64).map_while(|index| {
+        let mut tags = (0..ENTRIES_MAX as u64).map_while(|index| {
             let at = dynamic + index * 16;
             self.word(at).filter(|tag| *tag != 0).map(|tag| (tag, at + 8))
         });
-        let (_, at) = tags.into_iter().find(|(tag, _)| *tag == DT_DEBUG)?;
+        let (_, at) = tags.find(|(tag, _)| *tag == DT_DEBUG)?;
         self.word(at)
     }
 

@@ -10,8 +10,14 @@ use crate::registers;
 use crate::server::Server;
 
 const AT_NULL: u64 = 0;
-const AT_PHDR: u64 = 3;
+pub(crate) const AT_PHDR: u64 = 3;
 const AT_EXECFN: u64 = 31;
+
+/// What an auxiliary vector says of this kind (getauxval(3)).
+pub(crate) fn auxiliary_value(vector: &[u8], kind: u64) -> Option<u64> {
+    let pair = vector.chunks_exact(16).find(|pair| pair[..8] == kind.to_le_bytes())?;
+    pair[8..].try_into().ok().map(u64::from_le_bytes)
+}
 
 /// The pairs behind argc, arguments and environment, from the first stack pointer of an image.
 fn auxiliary_vector_at(first: u64, word: impl Fn(u64) -> Option<u64>) -> Vec<u8> {
@@ -215,7 +221,7 @@ impl Server<'_> {
             return places.next().map_or(Vec::new(), |at| auxiliary_vector_from(at, |at| self.word(at)));
         }
         let present = auxiliary_vector_at(first, |address| self.word(address));
-        let is_whole = present.chunks_exact(16).any(|pair| pair[..8] == AT_PHDR.to_le_bytes());
+        let is_whole = auxiliary_value(&present, AT_PHDR).is_some();
         let logged = if is_whole { None } else { BirthStack::at_present(&self.timeline) };
         match logged {
             Some(stack) => auxiliary_vector_at(first, |address| stack.word(address)),
@@ -233,18 +239,12 @@ impl Server<'_> {
         if let Some(path) = self.mapped_executable() {
             return path;
         }
-        let vector = self.auxiliary_vector();
-        let named = vector.chunks_exact(16).find(|pair| pair[..8] == AT_EXECFN.to_le_bytes());
-        let address = named.and_then(|pair| pair[8..].try_into().ok()).map_or(0, u64::from_le_bytes);
-        self.text(address)
+        self.text(auxiliary_value(&self.auxiliary_vector(), AT_EXECFN).unwrap_or(0))
     }
 
     /// The kept file that is mapped where the program's headers are.
     fn mapped_executable(&self) -> Option<String> {
-        const AT_PHDR: u64 = 3;
-        let vector = self.auxiliary_vector();
-        let named = vector.chunks_exact(16).find(|pair| pair[..8] == AT_PHDR.to_le_bytes())?;
-        let headers = u64::from_le_bytes(named[8..].try_into().ok()?);
+        let headers = auxiliary_value(&self.auxiliary_vector(), AT_PHDR)?;
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.timeline.pid())).ok()?;
         let line = maps.lines().find(|line| {
             let range = line.split(' ').next().and_then(|range| range.split_once('-'));

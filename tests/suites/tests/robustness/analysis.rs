@@ -45,13 +45,9 @@ int main(int count, char **arguments)
 
 pub fn analysis_takes_long(tool: &Tool) -> TestResult {
     let bench = Bench::new(tool, "analysis")?;
-    let program = bench.run.join("asks");
     let source = bench.run.join("asks.c");
     fs::write(&source, SOURCE).map_err(|error| error.to_string())?;
-    let built = Command::new("gcc").args(["-O1", "-o"]).args([&program, &source]).status();
-    if !built.is_ok_and(|status| status.success()) {
-        return Err("gcc cannot build it".into());
-    }
+    let program = bench.compiled("asks", &source, &["-O1"])?;
     let record = ["record", "-q", "-o", path(&bench.trace), "--", path(&program)];
     let first = bench.call(&record)?;
     check(first.code == 0, "the first recording", &first)?;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use suites::{Live, Outcome, RUN_TIME_MAX, Scratch, TestResult, Tool, User, run};
+use suites::{Live, Outcome, RUN_TIME_MAX, Scratch, TestResult, Tool, User, make_file, run};
 
 /// A program that prints, says that it is ready with its pid, then waits for
 /// its end to be brought about.
@@ -43,6 +43,15 @@ impl<'a> Bench<'a> {
         let outcome = run(self.tool_command(User::Current, args), RUN_TIME_MAX)?;
         no_panic(&outcome)?;
         Ok(outcome)
+    }
+
+    /// A program in C, built with these flags, in the folder that programs run in.
+    pub fn compiled(&self, name: &str, source: &Path, flags: &[&str]) -> Result<PathBuf, String> {
+        let program = self.run.join(name);
+        let mut compiler = std::process::Command::new("gcc");
+        compiler.args(["-Wall", "-Werror"]).arg("-o").arg(&program).arg(source).args(flags);
+        make_file(compiler)?;
+        Ok(program)
     }
 
     pub fn record_command(&self, script: &str) -> std::process::Command {

@@ -1,9 +1,8 @@
 //! Memory that only recorded processes have is not taken for that of others.
 
 use std::fs;
-use std::process::Command;
 
-use suites::{RUN_TIME_MAX, TestResult, Tool, User, compare, run, tests_run_as_root};
+use suites::{RUN_TIME_MAX, TestResult, Tool, User, compare, in_workspace, run, tests_run_as_root};
 
 use crate::bench::{Bench, check, path, trace_files};
 
@@ -14,13 +13,8 @@ const TRACE_BYTES_MAX: u64 = 64 << 20;
 /// recorded. What the program stores there 300 times is not in the trace.
 pub fn opens_own_memory(tool: &Tool) -> TestResult {
     let bench = Bench::new(tool, "own-memory")?;
-    let program = bench.run.join("program");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../workloads/opens_own_memory.c");
-    let built =
-        Command::new("gcc").args(["-Wall", "-Werror", "-O1", "-o", path(&program), source, "-lrt"]).status();
-    if !built.is_ok_and(|status| status.success()) {
-        return Err("gcc cannot build it".into());
-    }
+    let source = in_workspace("tests/workloads/opens_own_memory.c");
+    let program = bench.compiled("program", &source, &["-O1", "-lrt"])?;
     let user = if tests_run_as_root() { User::Nobody } else { User::Current };
     let trace = bench.run.join("trace");
     let recorded = run(

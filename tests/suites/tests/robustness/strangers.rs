@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use suites::{Outcome, TestResult, Tool};
+use suites::{Outcome, TestResult, Tool, in_workspace};
 
 use crate::bench::{Bench, check, path, says};
 
@@ -90,12 +90,8 @@ pub fn has_sandbox(tool: &Tool) -> bool {
 /// Where no sandbox is, all of it is reached: then it is the sandbox that keeps it away.
 pub fn reaches_nothing(tool: &Tool) -> TestResult {
     let mut bench = Bench::new(tool, "strangers")?;
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../strangers/attempts.c");
-    let program = bench.run.join("attempts");
-    let compiler = Command::new("gcc")
-        .args(["-Wall", "-Werror", "-O1", "-mno-red-zone", "-o", path(&program), source])
-        .status();
-    check_status_of(compiler)?;
+    let source = in_workspace("tests/strangers/attempts.c");
+    let program = bench.compiled("attempts", &source, &["-O1", "-mno-red-zone"])?;
     let outside = Outside::new(&bench)?;
     let other = outside.other.id().to_string();
     let all =

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use suites::{
-    Live, RUN_TIME_MAX, TestResult, Tool, User, compare, in_workspace, make_file, plain_environment, run,
+    Live, RUN_TIME_MAX, TestResult, Tool, User, compare, in_workspace, plain_environment, run,
     tests_run_as_root,
 };
 
@@ -159,11 +159,9 @@ pub fn linked_meanwhile(tool: &Tool) -> TestResult {
                 printf("%llu\n", (unsigned long long)__rdtsc());
         }"#;
     let bench = Bench::new(tool, "linked-meanwhile")?;
-    let (source, binary) = (bench.run.join("time.c"), bench.run.join("time"));
+    let source = bench.run.join("time.c");
     std::fs::write(&source, PROGRAM).map_err(|error| error.to_string())?;
-    let mut compiler = std::process::Command::new("gcc");
-    compiler.arg(&source).arg("-o").arg(&binary);
-    make_file(compiler)?;
+    let binary = bench.compiled("time", &source, &[])?;
     let is_over = AtomicBool::new(false);
     let link = bench.run.join("link");
     std::thread::scope(|scope| {
@@ -273,11 +271,8 @@ pub fn runtime_says_what_it_does(tool: &Tool) -> TestResult {
 /// hundred times as long, in each of its rounds.
 pub fn loops_jump_in_replay_too(tool: &Tool) -> TestResult {
     let bench = Bench::new(tool, "loops-jump")?;
-    let binary = bench.run.join("loops");
     let source = in_workspace("tests/guests/shared_writable_later.c");
-    let mut compiler = std::process::Command::new("gcc");
-    compiler.args(["-O2", "-pthread"]).arg(source).arg("-o").arg(&binary);
-    make_file(compiler)?;
+    let binary = bench.compiled("loops", &source, &["-O2", "-pthread"])?;
     let said = |args: &[&str], name: &str| {
         let file = bench.run.join(name);
         let mut command = bench.tool_command(User::Current, args);
