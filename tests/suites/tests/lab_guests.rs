@@ -35,14 +35,6 @@ const OTHER_BY_DESIGN: &[(&str, &str)] = &[
     ("traces_program", "it traces another process (ptrace)"),
 ];
 
-/// Guests that should be the same, and are not yet, and what they show.
-const NOT_YET: &[(&str, &str)] = &[
-    ("spin_signal", "who asks for the processor time of another process is told its own"),
-    ("lock_with_calls", "who has a lock whenever the time is read keeps others from it"),
-    ("no_signal_queue", "without room for signals nobody is preempted (RLIMIT_SIGPENDING)"),
-    ("pid_namespaces", "a process of a namespace of its own is not followed when it stops"),
-];
-
 /// The way to build it that is tried: the first of these that it has.
 fn variant_of(guest: &Guest) -> Option<Variant> {
     const ORDER: [&str; 4] = ["O2", "O0", "O2-static", "O0-static"];
@@ -52,7 +44,7 @@ fn variant_of(guest: &Guest) -> Option<Variant> {
 
 /// What this machine lacks for the guest, or why it is not tried.
 fn reason_not_to(guest: &Guest, variant: Variant, has_static_libc: bool) -> Option<String> {
-    let mut listed = OTHER_BY_DESIGN.iter().chain(NOT_YET);
+    let mut listed = OTHER_BY_DESIGN.iter();
     let reason = listed.find(|(name, _)| *name == guest.name).map(|(_, reason)| (*reason).to_owned());
     let lacks_libc = variant.is_static && !has_static_libc;
     reason
@@ -118,10 +110,9 @@ fn check_guest(tool: &Tool, guest: &Guest, variant: Variant) -> TestResult {
         .inspect_err(|_| scratch.keep_if_asked())
 }
 
-/// Each name of the lists is a guest's.
-fn check_lists(guests: &[Guest]) -> TestResult {
-    let listed = OTHER_BY_DESIGN.iter().chain(NOT_YET);
-    match listed.into_iter().find(|(name, _)| !guests.iter().any(|guest| guest.name == *name)) {
+/// Each name of the list is a guest's.
+fn check_list(guests: &[Guest]) -> TestResult {
+    match OTHER_BY_DESIGN.iter().find(|(name, _)| !guests.iter().any(|guest| guest.name == *name)) {
         None => Ok(()),
         Some((name, _)) => Err(format!("there is no guest {name}")),
     }
@@ -129,7 +120,7 @@ fn check_lists(guests: &[Guest]) -> TestResult {
 
 fn trials(tool: &Arc<Tool>) -> Result<Vec<Trial>, String> {
     let guests = find_guests()?;
-    check_lists(&guests)?;
+    check_list(&guests)?;
     let (mut trials, has_static_libc) = (Vec::new(), has_static_libc());
     for guest in guests {
         let Some(variant) = variant_of(&guest) else { continue };

@@ -20,6 +20,7 @@ use crate::clock_log::ClockLog;
 use crate::control::Control;
 use crate::files::Files;
 use crate::futexes::Futexes;
+use crate::idle_turns::IdleTurns;
 use crate::log::Log;
 use crate::memory_sums::MemorySums;
 use crate::nodes::Nodes;
@@ -107,6 +108,7 @@ pub struct Engine {
     pub processor: Processor,
     pub silence: Silence,
     pub preemption: Preemption,
+    pub idle_turns: IdleTurns,
     pub stopped: Stopped,
     pub is_over: bool,
 }
@@ -165,6 +167,7 @@ impl Engine {
             processor: kept.processor,
             silence: Silence::new(kept.silent),
             preemption: Preemption::default(),
+            idle_turns: IdleTurns::default(),
             stopped: Stopped::default(),
             is_over: false,
         })
@@ -426,13 +429,13 @@ impl Engine {
         if let Some(pid) = self.processes.pid_of(slot) {
             self.places.note(pid);
         }
+        self.idle_turns.note(self.processes.node_of(slot), slot, kind);
         if kind != lab_question::FUTEX_WAIT {
             self.futexes.forget(slot);
         }
         match kind {
             lab_question::START | lab_question::IMAGE => self.begin(slot, kind == lab_question::IMAGE),
             lab_question::CALL => Ok(self.perform(slot, &words)),
-            // It looked before what the kernel knew was known here: it looks again.
             lab_question::WAIT => Ok(self.begin_wait(slot, words)),
             lab_question::SLEEP => Ok(self.sleep(slot, words[0])),
             lab_question::FUTEX_WAIT => {
@@ -465,7 +468,7 @@ impl Engine {
             }
             lab_question::SIGNALLED => self.signalled(slot, &words),
             lab_question::SPINS if words[3] != 0 => Ok(self.makes_calls(slot)),
-            lab_question::SPINS => Ok(self.spins(slot, words[0] != 0, words[1] != 0, words[2] != 0)),
+            lab_question::SPINS => Ok(self.spins(slot, &words)),
             lab_question::PREEMPTED => self.preempted(slot, &words),
             lab_question::FILE => {
                 // Files of the machine change when they do: whether a thread asks is not of the run, and takes no time.

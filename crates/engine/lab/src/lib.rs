@@ -24,6 +24,7 @@ mod digest;
 mod engine;
 mod files;
 mod futexes;
+mod idle_turns;
 mod log;
 mod looks;
 mod memory;

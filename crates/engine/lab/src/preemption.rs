@@ -14,6 +14,8 @@ pub const AGAIN_NS: u64 = 3_000_000;
 /// vain: one takes up to 0.1 s, and is no longer worth it than that.
 const CIRCLE_NS: u64 = 20_000_000;
 const FUTILE_MAX: u32 = 3;
+/// After so many one that was seen to compute in a circle computes something else by now.
+const FUTILE_IN_CIRCLES: u32 = 2;
 
 /// The thread that runs and has not asked for a while.
 #[derive(Debug)]
@@ -66,10 +68,11 @@ impl Preemption {
 
     /// How much processor time a thread gets before it is looked at whether it computes in a circle.
     pub fn circle_ns(&self, slot: u32) -> u64 {
-        if self.circling.contains(&slot) {
+        let futile = self.futile.get(&slot).copied().unwrap_or(0);
+        if self.circling.contains(&slot) && futile < FUTILE_IN_CIRCLES {
             return AGAIN_NS;
         }
-        CIRCLE_NS << (2 * self.futile.get(&slot).copied().unwrap_or(0).min(FUTILE_MAX))
+        CIRCLE_NS << (2 * futile.min(FUTILE_MAX))
     }
 
     /// How far time goes on at most because a thread computes: where others can go on, a little at first. They may be

@@ -1,6 +1,7 @@
 //! The lab's processes and threads, as the engine knows them.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use injector::{PidFd, kill_process, poll_exited};
@@ -131,19 +132,26 @@ impl Processes {
     /// Those of a node that a call which sent a signal was surely meant for; `words`: its number and arguments.
     pub fn targets(&self, own: Option<i32>, mates: &[i32], words: &[u64; LAB_WORDS]) -> Vec<i32> {
         let (call, target) = (words[0] as i64, words[1] as i32);
-        let inner = |pid: i32| self.processes.get(&pid).map(|one| one.inner_pid);
-        let group = |pid: i32| inner_ids(pid, "NSpgid:");
+        let Some(own) = own else { return Vec::new() };
+        let view = View::of(own);
         let is_target = |&pid: &i32| match (call, target) {
-            (libc::SYS_pidfd_send_signal, fd) => {
-                own.and_then(|own| process_of_descriptor(own, fd)) == Some(pid)
-            }
-            (libc::SYS_kill, 0) => own.is_some_and(|own| group(own) == group(pid)),
-            (libc::SYS_kill, -1) => inner(pid) != Some(1),
-            (libc::SYS_kill, ..-1) => group(pid) == Some(-target),
-            (libc::SYS_tkill, _) => inner(pid) == Some(target) || thread_of(pid, target).is_some(),
-            _ => inner(pid) == Some(target),
+            (libc::SYS_pidfd_send_signal, fd) => process_of_descriptor(own, fd) == Some(pid),
+            (libc::SYS_kill, 0) => view.group(own) == view.group(pid),
+            (libc::SYS_kill, -1) => view.id(pid).is_some_and(|id| id != 1),
+            (libc::SYS_kill, ..-1) => view.group(pid) == Some(-target),
+            (libc::SYS_tkill, _) => view.id(pid) == Some(target) || thread_of(pid, target).is_some(),
+            _ => view.id(pid) == Some(target),
         };
-        mates.iter().copied().filter(|&pid| Some(pid) != own).filter(is_target).collect()
+        // The first process of a namespace is neither killed nor stopped by those in it.
+        let is_open = |&pid: &i32| pid != own && !view.is_first(pid);
+        mates.iter().copied().filter(is_open).filter(is_target).collect()
+    }
+
+    /// The process of a node that one of its processes knows by this id.
+    pub fn known_as(&self, own: i32, node: Option<usize>, id: i32) -> Option<i32> {
+        let view = View::of(own);
+        let mates = self.processes.iter().filter(|(_, process)| process.node == node);
+        mates.map(|(&pid, _)| pid).find(|&pid| view.id(pid) == Some(id))
     }
 
     /// Waits until a process that is ending has ended.
@@ -173,14 +181,46 @@ impl Processes {
 
 /// A process's id in its innermost namespace.
 pub fn inner_pid(pid: i32) -> i32 {
-    inner_ids(pid, "NSpid:").unwrap_or(pid)
+    ids(pid, "NSpid:").last().copied().unwrap_or(pid)
 }
 
-/// The last id of a line of proc_pid_status(5): that of the innermost namespace.
-fn inner_ids(pid: i32, name: &str) -> Option<i32> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-    line.split_whitespace().last()?.parse().ok()
+/// The ids of a line of proc_pid_status(5): one for each namespace, the innermost last.
+fn ids(pid: i32, name: &str) -> Vec<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    line.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// How the processes in one namespace of ids know others.
+struct View {
+    depth: usize,
+    namespace: Option<PathBuf>,
+}
+
+impl View {
+    fn of(pid: i32) -> View {
+        View { depth: ids(pid, "NSpid:").len(), namespace: namespace(pid) }
+    }
+
+    /// The id by which they know a process, in their namespace or one within it.
+    fn id(&self, pid: i32) -> Option<i32> {
+        let ids = ids(pid, "NSpid:");
+        let is_other = ids.len() == self.depth && namespace(pid) != self.namespace;
+        ids.get(self.depth.checked_sub(1)?).copied().filter(|_| !is_other)
+    }
+
+    fn group(&self, pid: i32) -> Option<i32> {
+        ids(pid, "NSpgid:").get(self.depth.checked_sub(1)?).copied()
+    }
+
+    /// Whether it is the first process of their own namespace.
+    fn is_first(&self, pid: i32) -> bool {
+        ids(pid, "NSpid:").len() == self.depth && self.id(pid) == Some(1)
+    }
+}
+
+fn namespace(pid: i32) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok()
 }
 
 /// The process, as the supervisor sees it, that a descriptor of another one is for (pidfd_open(2)).

@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering;
 
 use injector::kill_process;
 
+use crate::calls::Call;
 use crate::engine::Engine;
+use crate::questions::Answer;
 
 /// What the timers send.
 const SIGNALS: [i32; 2] = [libc::SIGVTALRM, libc::SIGPROF];
@@ -43,6 +45,17 @@ impl Engine {
         let alarms = time.alarms.into_iter().flatten().map(|(at_ns, _)| at_ns);
         let timers = self.timers.signals.of_processor(pid);
         alarms.chain(timers).min().map(|at_ns| at_ns.saturating_sub(time.ran_ns).max(1))
+    }
+
+    /// The processor time of another process (clock_getcpuclockid(3)), as a number.
+    pub fn tell_time_of_other(&self, call: &Call) -> Answer {
+        let whose = !(call.args[0] as i32 >> 3);
+        let own = self.processes.pid_of(call.slot);
+        let node = self.processes.node_of(call.slot);
+        match own.and_then(|own| self.processes.known_as(own, node, whose)) {
+            Some(pid) => self.put_or_fault(call, call.args[1], &self.processes.ran_ns(pid).to_le_bytes()),
+            None => Answer::error(libc::EINVAL),
+        }
     }
 
     /// The thread, which runs, is told what its process has had.

@@ -113,8 +113,7 @@ impl Engine {
         if clock & OF_THREAD != 0 {
             return thread_of(pid, whose).is_some();
         }
-        let node = self.processes.node_of(call.slot);
-        self.processes.processes.values().any(|one| one.node == node && one.inner_pid == whose)
+        self.processes.known_as(pid, self.processes.node_of(call.slot), whose).is_some()
     }
 
     /// How often the timer ended while the signal that came last waited to come.

@@ -3,10 +3,11 @@
 
 use std::sync::atomic::Ordering;
 
-use lane_protocol::{ASKING, LAB_LOOKS, LAB_NEVER, LAB_PREEMPTS, LAB_WORDS};
+use lane_protocol::{ASKING, LAB_LOOKS, LAB_NEVER, LAB_PREEMPTS, LAB_WORDS, LabSlot, lab_preempted};
 
 use crate::LabError;
 use crate::engine::Engine;
+use crate::idle_turns::AWAITED_MAX_NS;
 use crate::log::Record;
 use crate::preemption::{AGAIN_NS, Watched};
 use crate::processes::thread_of;
@@ -41,7 +42,8 @@ fn place_text(pid: i32, address: u64) -> String {
 
 impl Watched {
     /// Asks the thread to let others go on.
-    fn send(&self, code: i32) {
+    fn send(&self, code: i32, slot: &LabSlot) {
+        slot.asked.store(code, Ordering::SeqCst);
         let mut info = [0; 128];
         info[..4].copy_from_slice(&(ASKING as i32).to_le_bytes());
         info[8..12].copy_from_slice(&code.to_le_bytes());
@@ -67,10 +69,10 @@ impl Engine {
                 let computes_ns = ran_ns.saturating_sub(watched.from_ns);
                 if computes_ns >= limit_ns {
                     (watched.from_ns, watched.looked_ns) = (ran_ns, 0);
-                    watched.send(LAB_PREEMPTS);
+                    watched.send(LAB_PREEMPTS, &self.memory.lab().slots[slot as usize]);
                 } else if finds_circles && computes_ns >= watched.looked_ns + circle_ns {
                     watched.looked_ns = computes_ns;
-                    watched.send(LAB_LOOKS);
+                    watched.send(LAB_LOOKS, &self.memory.lab().slots[slot as usize]);
                     *self.preemption.futile.entry(slot).or_default() += 1;
                 }
             }
@@ -114,8 +116,11 @@ impl Engine {
     ///
     /// In a circle, each round of which is as any other, it stands where it does each time.
     pub fn preempted(&mut self, slot: u32, words: &[u64; LAB_WORDS]) -> Result<Outcome, LabError> {
-        let [place, has_acted, is_circle, ..] = *words;
-        let (has_acted, is_circle) = (has_acted != 0, is_circle != 0);
+        let [place, has_acted, way, ..] = *words;
+        if way == lab_preempted::ASIDE {
+            return Ok(self.is_aside(slot, has_acted != 0));
+        }
+        let (has_acted, is_circle) = (has_acted != 0, way == lab_preempted::IN_CIRCLE);
         if !self.has_ready() {
             // A node that is to start now does not wait for a later time.
             self.give_orders()?;
@@ -145,5 +150,28 @@ impl Engine {
             self.charge(slot, from_ns);
         }
         Ok(self.go_behind(slot, Answer::result(0)))
+    }
+}
+
+impl Engine {
+    /// What a thread that spins is told when it goes on: see `lab_question::SPINS`.
+    pub fn steps_aside(&mut self, slot: u32) -> Answer {
+        let (node, now_ns) = (self.processes.node_of(slot), self.now_ns);
+        Answer::result(self.idle_turns.steps(node, now_ns) as i64)
+    }
+
+    /// The thread has gone so many steps on. Those of its node that only sleep for a while may come before it.
+    pub fn is_aside(&mut self, slot: u32, has_acted: bool) -> Outcome {
+        if has_acted {
+            self.touch_own(slot);
+        }
+        let node = self.processes.node_of(slot);
+        let of_node = self.waiting.values().filter(|(other, _)| self.processes.node_of(*other) == node);
+        let until_ns = of_node.map(|(_, wait)| wait.until_ns()).min().unwrap_or(0);
+        let latest_ns = self.now_ns + AWAITED_MAX_NS;
+        match until_ns > self.now_ns && until_ns <= latest_ns {
+            true => Outcome::Wait(Wait::Sleep { until_ns }),
+            false => self.go_behind(slot, Answer::result(0)),
+        }
     }
 }

@@ -183,11 +183,13 @@ impl Engine {
         if rounds > ROUNDS_OF_CALLS && is_alone || rounds > 4 * ROUNDS_OF_CALLS {
             self.compute(slot, SPIN_NS * LAB_ACTING);
         }
-        self.go_behind(slot, Answer::result(0))
+        let answer = self.steps_aside(slot);
+        self.go_behind(slot, answer)
     }
 
     /// A thread reads the time in a loop, or lets others run: they do, and time goes on where nobody can.
-    pub fn spins(&mut self, slot: u32, goes_on: bool, has_acted: bool, no_more_reads: bool) -> Outcome {
+    pub fn spins(&mut self, slot: u32, words: &[u64; LAB_WORDS]) -> Outcome {
+        let [goes_on, has_acted, no_more_reads, _, may_go_aside, ..] = words.map(|word| word != 0);
         let is_alone = !self.has_ready();
         let is_stuck = self.spins_again(slot) > if has_acted { SPINS_WITH_CALLS } else { SPINS_WITHOUT_TIME };
         if has_acted {
@@ -199,6 +201,7 @@ impl Engine {
         if goes_on {
             return Outcome::Answer(Answer::result(0));
         }
-        self.go_behind(slot, Answer::result(0))
+        let answer = if may_go_aside { self.steps_aside(slot) } else { Answer::result(0) };
+        self.go_behind(slot, answer)
     }
 }

@@ -19,7 +19,7 @@ pub mod sockets;
 
 use core::sync::atomic::Ordering;
 
-use lane_protocol::{LAB_CALL, LAB_CALL_LAST, LabSlot, lab_answer, lab_question, lab_state};
+use lane_protocol::{LAB_CALL, LAB_CALL_LAST, LabSlot, lab_answer, lab_preempted, lab_question, lab_state};
 use linux_abi::errno;
 
 use crate::ground::kernel::{self, ABORTED};
@@ -46,6 +46,11 @@ pub struct Answer {
 
 pub fn slot() -> &'static LabSlot {
     &session().lab.slots[thread().lab_slot as usize % lane_protocol::LAB_SLOTS]
+}
+
+/// What the engine asked of the thread last by the signal that preempts threads.
+pub fn asked_last() -> Option<i32> {
+    Some(slot().asked.load(Ordering::SeqCst)).filter(|&asked| is_on() && asked != 0)
 }
 
 /// Asks the engine; the thread goes on when it is granted.
@@ -84,6 +89,7 @@ fn say(question: u32, words: &[u64], state: u32) {
     }
     slot.pid.store(process().outer_pid, Ordering::Relaxed);
     slot.tid.store(thread().tid, Ordering::Relaxed);
+    slot.asked.store(0, Ordering::Relaxed);
     slot.question.store(question, Ordering::Relaxed);
     slot.state.store(state, Ordering::Release);
     let lab = &session().lab;
@@ -117,10 +123,15 @@ fn await_answer() -> Answer {
     }
 }
 
-/// The engine has preempted the thread, which computes and stands at `place`: others go on.
-pub fn preempted(place: u64) {
+/// The thread, which computes, was preempted and stands at `place`: others go on.
+pub fn preempted(place: u64, is_aside: bool) {
     let is_circle = core::mem::take(&mut thread().preemption.circle.is_found);
-    ask(lab_question::PREEMPTED, &[place, u64::from(clocks::has_acted()), u64::from(is_circle)]);
+    let way = match (is_aside, is_circle) {
+        (true, _) => lab_preempted::ASIDE,
+        (false, true) => lab_preempted::IN_CIRCLE,
+        (false, false) => lab_preempted::COMPUTES,
+    };
+    ask(lab_question::PREEMPTED, &[place, u64::from(clocks::has_acted()), way]);
 }
 
 /// A call that sends a signal was made.

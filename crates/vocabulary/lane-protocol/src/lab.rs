@@ -124,8 +124,8 @@ pub mod lab_question {
     /// A signal was sent by this call: number, arguments.
     pub const SIGNALLED: u32 = 16;
     /// The time was read often, with no question in between: not zero if nobody else may run now, if the thread has
-    /// made other calls since it asked last, if it only has no room for more reads of the machine's clock, and if it has read
-    /// no time, but made many calls.
+    /// made other calls since it asked last, if it only has no room for more reads of the machine's clock, if it has read
+    /// no time, but made many calls, and if it can ask once more some steps on: how many, says the result.
     pub const SPINS: u32 = 17;
     /// A call of the lab's own programs: number, arguments.
     pub const OWN: u32 = 18;
@@ -134,8 +134,19 @@ pub mod lab_question {
     pub const FILE: u32 = 19;
     /// There is no room for more changes of files.
     pub const CHANGES: u32 = 20;
-    /// The thread, which computes, was preempted by [`LAB_PREEMPTS`](super::LAB_PREEMPTS): where it is.
+    /// The thread, which computes, was preempted: where it is, not zero if it has made calls since it asked last, and
+    /// a [`lab_preempted`](super::lab_preempted).
     pub const PREEMPTED: u32 = 21;
+}
+
+/// Why a thread was preempted where it is.
+pub mod lab_preempted {
+    /// By [`LAB_PREEMPTS`](super::LAB_PREEMPTS).
+    pub const COMPUTES: u64 = 0;
+    /// By [`LAB_LOOKS`](super::LAB_LOOKS): all rounds are the same one.
+    pub const IN_CIRCLE: u64 = 1;
+    /// So many steps on as [`lab_question::SPINS`](super::lab_question::SPINS) was answered.
+    pub const ASIDE: u64 = 2;
 }
 
 /// How a question was answered. Kept in [`LabSlot::answer`].
@@ -256,6 +267,9 @@ pub struct LabSlot {
     pub tid: AtomicI32,
     /// Not zero: it has made calls since its last question.
     pub acted: AtomicU32,
+    /// What the engine asked by the signal that is on its way: [`LAB_PREEMPTS`], [`LAB_LOOKS`]. The kernel loses that of a
+    /// user whose queue of signals is full (RLIMIT_SIGPENDING).
+    pub asked: AtomicI32,
     pub result: AtomicI64,
     pub until_ns: AtomicU64,
     pub words: [AtomicU64; LAB_WORDS],

@@ -42,7 +42,7 @@ fn record(registers: &mut Registers) {
     let asked = core::mem::take(&mut thread().is_asked);
     let is_aside = core::mem::take(&mut thread().preemption.is_aside);
     let is_preempted = core::mem::take(&mut thread().preemption.is_preempted);
-    let is_lone = is_aside && encounters::is_lone();
+    let is_lone = is_aside && !is_preempted && encounters::is_lone();
     if is_lone && !encounters::await_signal(&deliverable::has_deliverable) {
         // Nothing happened here.
         return sampled_places::leave(registers);
@@ -53,13 +53,13 @@ fn record(registers: &mut Registers) {
     let yields = is_shared || asked && !is_lone && (is_waited_for || is_aside);
     log_preemption(registers, yields);
     if is_preempted && !is_shared {
-        lab::preempted(registers.rip);
+        lab::preempted(registers.rip, is_aside);
     }
     if yields {
         held_threads::note_vectors(true);
         if is_shared {
             token::yield_while(&mut || {
-                lab::preempted(registers.rip);
+                lab::preempted(registers.rip, is_aside);
                 false
             });
         } else {

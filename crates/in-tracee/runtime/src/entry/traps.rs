@@ -13,6 +13,7 @@ use crate::ground::frame::RealFrame;
 use crate::ground::memory::{self, in_region};
 use crate::ground::registers::TRAP_FLAG;
 use crate::ground::{assembly, kernel};
+use crate::lab;
 use crate::preemption::left_handlers::leave_handler;
 use crate::preemption::{circles, preempt, preemption_point, replay_trap, sampled_places};
 use crate::scheduler::{contention, token};
@@ -151,7 +152,8 @@ fn handle(signal: u32, info: &mut Info, context: &mut RealFrame) {
 /// The signal that never reaches a program. False: this one was sent by somebody else.
 fn on_asking(info: &Info, context: &mut RealFrame, inside: bool) -> bool {
     const SI_TIMER: i32 = -2;
-    match (info[1] & 0xffff_ffff) as i32 {
+    let sent = (info[1] & 0xffff_ffff) as i32;
+    match if lost_all(info) { lab::asked_last().unwrap_or(sent) } else { sent } {
         agent::INTERRUPT if process().has_agent() && translate::is_copy(context.rip) => {
             translate::interrupt()
         }

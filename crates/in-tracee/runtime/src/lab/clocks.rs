@@ -6,9 +6,9 @@ use lane_protocol::{LAB_ACTING, LAB_CALLS, LAB_NEVER, LAB_READS, LAB_VAIN_CALL, 
 use linux_abi::{errno, general as nr};
 
 use crate::ground::{kernel, memory};
-use crate::lab;
+use crate::lab::{self, sockets};
 use crate::scheduler::token;
-use crate::state::block::{session, thread};
+use crate::state::block::{process, session, thread};
 
 const BILLION: u64 = 1_000_000_000;
 /// Reads of the time with nothing in between, after which the thread is taken to wait for it.
@@ -52,6 +52,22 @@ fn is_of_processors(clock: u64) -> bool {
     matches!(clock as i32, 2 | 3) || (clock as i32) < 0
 }
 
+/// True for the clock of another process (clock_getcpuclockid(3)). All of one have the same.
+fn is_of_other(clock: u64) -> bool {
+    const OF_THREAD: i32 = 4;
+    let clock = clock as i32;
+    clock < 0 && clock & OF_THREAD == 0 && ![0, process().pid].contains(&!(clock >> 3))
+}
+
+/// What such a clock says, as the engine knows it. `None`: the process has ended.
+fn ask_other(clock: u64) -> Option<u64> {
+    let mut now = 0u64;
+    let words = [clock, &raw mut now as u64, 0, 0, 0, 0];
+    let result = sockets::ask_engine(u64::from(nr::__NR_clock_gettime), &words, 0);
+    // The engine wrote it.
+    (result == 0).then(|| core::hint::black_box(now))
+}
+
 fn begins_at_ns(clock: u64) -> u64 {
     let lab = &session().lab;
     match is_of_the_wall(clock) {
@@ -79,7 +95,7 @@ pub fn note_act() {
     thread.lab_calls += 1;
     if thread.lab_calls >= LAB_CALLS {
         thread.lab_calls = 0;
-        lab::ask_aside(lab_question::SPINS, &[0, 1, 0, 1]);
+        go_aside(&lab::ask_aside(lab_question::SPINS, &[0, 1, 0, 1, 0]));
     }
 }
 
@@ -92,8 +108,23 @@ pub fn note_vain_call() {
 /// The time has been read once more.
 fn note_read(may_switch: bool) {
     thread().lab_reads += 1;
-    if are_many(thread().lab_reads) || no_more_reads() {
-        spin(may_switch);
+    if !are_many(thread().lab_reads) && !no_more_reads() {
+        return;
+    }
+    let [goes_on, has_acted, no_more_reads, only_calls] = spin_question(may_switch);
+    if may_switch {
+        let words = [goes_on, has_acted, no_more_reads, only_calls, 1];
+        go_aside(&lab::ask_aside(lab_question::SPINS, &words));
+    } else {
+        spin(false);
+    }
+}
+
+/// The thread goes on behind a boundary, and others may hold the token again some steps on: it may have a lock only here.
+fn go_aside(answer: &lab::Answer) {
+    let thread = &mut *thread();
+    if answer.result > 0 && process().shares_token && !process().has_agent() {
+        (thread.preemption.aside, thread.preemption.is_preempted) = (answer.result as u32, true);
     }
 }
 
@@ -170,7 +201,8 @@ pub fn ask(number: u64, clock: u64, answer: &mut [u64; 4]) -> i64 {
             if !is_clock(clock) {
                 return -i64::from(errno::EINVAL);
             }
-            let now = by_clock_ns(clock);
+            let now = if is_of_other(clock) { ask_other(clock) } else { Some(by_clock_ns(clock)) };
+            let Some(now) = now else { return -i64::from(errno::EINVAL) };
             answer[..2].copy_from_slice(&[now / BILLION, now % BILLION]);
             0
         }

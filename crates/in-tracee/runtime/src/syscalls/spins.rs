@@ -190,11 +190,11 @@ fn stop([address, passes]: [u64; 2], gives: bool, registers: &Registers) {
 fn preempted(address: u64) {
     if process().shares_token {
         token::yield_while(&mut || {
-            lab::preempted(address);
+            lab::preempted(address, false);
             false
         });
     } else {
-        lab::preempted(address);
+        lab::preempted(address, false);
         token::log_token();
         thread().yielded = false;
     }
