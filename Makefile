@@ -53,7 +53,7 @@ MIRROR_LIBRARIES := $(TARGET_DIR)/release/libretrovane_mirror
 MIRROR_CLANGS := $(shell cat crates/mirror/pass/versions)
 MIRROR_PACKAGES := g++ clang-14 llvm-14-dev patch tar gzip python3 python3-pip/pip
 MIRROR_SERVERS := $(TARGET_DIR)/demo-mirror/redis-server
-MIRROR_FUNCTIONS := open_verified wait_verified close error opened recovered make_present alloc free set_root root checkpoint wait poll wrote differences
+MIRROR_FUNCTIONS := open_verified wait_verified close error opened recovered make_present alloc free set_root root checkpoint wait poll will_write wrote differences
 
 .PHONY: build library release test lint check demo demo-mirror bench bench-hunt bench-lab bench-minimize bench-mirror bench-barrier dist install install-built install-pass uninstall setup setup-test setup-bench clean
 

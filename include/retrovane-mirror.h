@@ -1,8 +1,8 @@
 /* Memory that is checkpointed to disk in the background: the mirror.
  *
- * A region has a second copy, which every store also changes. A checkpoint freezes the copy
- * and writes it to disk; no store waits for it. Programs are built with
- * -fpass-plugin=libretrovane-mirror-pass.so (clang), which makes their stores twice.
+ * A region has a second copy, which a checkpoint makes what the region was at one moment, and writes to disk; no store waits for it.
+ * Programs are built with -fpass-plugin=libretrovane-mirror-pass.so (clang), so that their stores save
+ * what they overwrite while that is under way.
  * retrovane_mirror(7) and docs/MIRROR.md say how; rv_mirror_open(3) describes the functions.
  *
  * Functions that return int or int64_t return a number below 0 where they fail;
@@ -27,7 +27,7 @@ extern "C" {
 #define RV_MIRROR_NO_WHOLE_CHECKPOINT (-6)
 #define RV_MIRROR_IN_USE (-7)
 #define RV_MIRROR_BASE_IN_USE (-8)
-#define RV_MIRROR_NO_RSEQ_AREA (-9)
+#define RV_MIRROR_NO_RSEQ_AREA (-9) /* of earlier versions */
 #define RV_MIRROR_OUT_OF_MEMORY (-10)
 #define RV_MIRROR_NO_PLACE_FOR_ROOT (-11)
 #define RV_MIRROR_BUSY (-12)
@@ -37,6 +37,7 @@ extern "C" {
 #define RV_MIRROR_OS (-16)
 #define RV_MIRROR_CHILD (-17)
 #define RV_MIRROR_DAMAGED (-18)
+#define RV_MIRROR_NO_CHECK (-19)
 
 typedef struct rv_mirror rv_mirror;
 
@@ -90,16 +91,20 @@ int rv_mirror_is_idle(const rv_mirror *region);
 int rv_mirror_wait(rv_mirror *region, int64_t checkpoint, int timeout_ms);
 /* 1: durable, 0: not known yet. */
 int rv_mirror_poll(const rv_mirror *region, int64_t checkpoint);
-/* Waits until the mirror is up to date behind the last one. */
+/* Waits until none is under way: the next one would be of the moment when it is asked for. */
 void rv_mirror_wait_idle(rv_mirror *region);
 void rv_mirror_set_period(rv_mirror *region, uint64_t milliseconds);
 void rv_mirror_set_rate(rv_mirror *region, uint64_t bytes);
 
-/* Mirrors what code that was not compiled with the pass has just stored. Other addresses than
- * the region's are ignored. */
+/* Call this before code that was not compiled with the pass stores to the region: what is overwritten is saved, if a
+ * checkpoint is being captured. Other addresses than the region's are ignored. */
+void rv_mirror_will_write(void *address, size_t count);
+/* The same behind such stores, for the check only. A checkpoint whose moment was before may have them, and not what
+ * the thread stored before them. */
 void rv_mirror_wrote(const void *address, size_t count);
 
-/* Looks for words that differ from the mirror and stay so: stores that were not mirrored.
+/* Looks for words that changed without being saved: stores without a barrier. They are known with RETROVANE_MIRROR_CHECK=1
+ * in the environment of who opens the region; without, it says so on stderr and returns 0.
  * Returns in how many pages, and the first such address of up to `room` of them.
  * With such addresses in RETROVANE_MIRROR_WATCH it says on stderr which code stored there last. */
 size_t rv_mirror_differences(rv_mirror *region, uintptr_t addresses[], size_t room);

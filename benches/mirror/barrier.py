@@ -14,6 +14,8 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
+# Between the beginnings of two checkpoints, where they are taken all the time.
+PERIOD_MS = 100
 LUA_PROGRAMS = ("lua.c", "luac.c", "onelua.c", "ltests.c")
 
 
@@ -42,6 +44,15 @@ def programs():
     ]
 
 
+def work(program, environment=None, more=()):
+    """Seconds of processor time, and pages that were stored to without the barrier."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [program, os.path.join(folder, "region"), *more]
+        said = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
+    seconds, pages = said.stdout.split()
+    return float(seconds), int(pages)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clang", default="14", help="its version")
@@ -58,7 +69,7 @@ def main():
     plugin = os.path.join(options.builds, f"pass-{options.clang}.so")
     subprocess.run([os.path.join(ROOT, "crates/mirror/pass/build"), options.clang, plugin], check=True)
 
-    keys = {}
+    keys, ratios = {}, []
     for name, headers, flags, sources in programs():
         if options.only not in (None, name):
             continue
@@ -68,19 +79,20 @@ def main():
             subprocess.run(
                 [compiler, "-O2", "-w", "-pthread", *flags, *more, f"-I{headers}", f"-I{ROOT}/include", "-o", built[kind],
                  os.path.join(HERE, "work.c"), *sources, options.library, "-lm", "-ldl", "-lgcc_s"], check=True)
-        times = {kind: [] for kind in built}
+        _, pages = work(built["with"], dict(os.environ, RETROVANE_MIRROR_CHECK="1"))
+        if pages:
+            raise SystemExit(f"{name}: {pages} pages were stored to without the barrier")
+        times = {"without": [], "with": [], "saving": []}
         for _ in range(options.runs):
-            for kind, program in built.items():
-                with tempfile.TemporaryDirectory() as folder:
-                    said = subprocess.run([program, os.path.join(folder, "region")], check=True, capture_output=True, text=True)
-                seconds, pages = said.stdout.split()
-                times[kind].append(float(seconds))
-                if kind == "with" and int(pages):
-                    raise SystemExit(f"{name}: {pages} pages differ from the mirror")
-        without, mirrored = min(times["without"]), min(times["with"])
-        keys[f"barrier_{name}"] = round(mirrored / without, 3)
-        print(f"{name:8} {without:.3f} s, with the barrier {mirrored:.3f} s: {mirrored / without:.3f}", flush=True)
-    ratios = list(keys.values())
+            for kind, seconds in times.items():
+                more = [str(PERIOD_MS)] if kind == "saving" else []
+                seconds.append(work(built["without" if kind == "without" else "with"], None, more)[0])
+        without, barrier, saving = (min(seconds) for seconds in times.values())
+        ratios.append(round(barrier / without, 3))
+        keys[f"barrier_{name}"] = ratios[-1]
+        keys[f"barrier_saving_{name}"] = round(saving / without, 3)
+        print(f"{name:8} {without:.3f} s, with the barrier {barrier:.3f} s: {barrier / without:.3f}, "
+              f"with a checkpoint each {PERIOD_MS} ms {saving / without:.3f}", flush=True)
     keys["barrier_median"], keys["barrier_worst"] = statistics.median(ratios), max(ratios)
     with open(options.json, "w", encoding="utf-8") as file:
         json.dump(keys, file, indent=2)

@@ -147,12 +147,12 @@ int mirrorRecover(void) {
 
 /* ------------------------------ Checkpoints ------------------------------- */
 
-/* For tests: stores that were not mirrored. */
+/* For tests: stores without a barrier. */
 static void check(void) {
     uintptr_t at;
-    if (getenv("REDIS_MIRROR_CHECK") == NULL) return;
+    if (getenv("RETROVANE_MIRROR_CHECK") == NULL) return;
     size_t pages = rv_mirror_differences(region,&at,1);
-    if (pages) serverLog(LL_WARNING,"Mirror: %zu pages differ, the first at %#lx",pages,(unsigned long)at);
+    if (pages) serverLog(LL_WARNING,"Mirror: %zu pages changed without a barrier, the first at %#lx",pages,(unsigned long)at);
 }
 
 static void ended(int isDurable) {

@@ -70,7 +70,7 @@ class Server:
         environment = dict(os.environ, REDIS_MIRROR=os.path.join(folder, "region"),
                            REDIS_MIRROR_BYTES=str(options.size))
         if check:
-            environment["REDIS_MIRROR_CHECK"] = "1"
+            environment["RETROVANE_MIRROR_CHECK"] = "1"
         begun = time.monotonic()
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
@@ -251,7 +251,7 @@ def rounds(options, server, chance):
     finally:
         server.kill()
     with open(server.log_path, "rb") as log:
-        if b"pages differ" in log.read():
+        if b"without a barrier" in log.read():
             raise SystemExit("stores were not mirrored: see " + server.log_path)
 
 

@@ -20,6 +20,8 @@ const CLANGS: &str = include_str!("../../../crates/mirror/pass/versions");
 struct Case {
     name: &'static str,
     source: &'static str,
+    /// What is before it.
+    with: &'static [&'static str],
     level: &'static str,
     /// Behind the region's path.
     arguments: &'static [&'static str],
@@ -27,21 +29,54 @@ struct Case {
     says: &'static str,
 }
 
+/// Each store is saved, so that those without a barrier are known.
+const CHECKED: &[&str] = &["env", "RETROVANE_MIRROR_CHECK=1"];
+
 const CASES: [Case; 6] = [
-    Case { name: "stores::O0", source: "stores.c", level: "-O0", arguments: &[], says: "all mirrored" },
-    Case { name: "stores::O2", source: "stores.c", level: "-O2", arguments: &[], says: "all mirrored" },
-    Case { name: "threads", source: "threads.c", level: "-O2", arguments: &["60"], says: "all done" },
+    Case {
+        name: "stores::O0",
+        source: "stores.c",
+        with: CHECKED,
+        level: "-O0",
+        arguments: &[],
+        says: "all mirrored",
+    },
+    Case {
+        name: "stores::O2",
+        source: "stores.c",
+        with: CHECKED,
+        level: "-O2",
+        arguments: &[],
+        says: "all mirrored",
+    },
+    Case {
+        name: "threads",
+        source: "threads.c",
+        with: &[],
+        level: "-O2",
+        arguments: &["60"],
+        says: "all done",
+    },
     Case {
         name: "killed_threads",
         source: "late.c",
+        with: &[],
         level: "-O2",
         arguments: &["3", "slow"],
         says: " rounds",
     },
-    Case { name: "btree", source: "btree.c", level: "-O1", arguments: &["3", "slow"], says: "all whole" },
+    Case {
+        name: "btree",
+        source: "btree.c",
+        with: &[],
+        level: "-O1",
+        arguments: &["3", "slow"],
+        says: "all whole",
+    },
     Case {
         name: "containers",
         source: "containers.cc",
+        with: &[],
         level: "-O2",
         arguments: &["3", "slow"],
         says: "all whole",
@@ -102,7 +137,9 @@ fn same_files(recording: &Recording, before: &BTreeMap<&'static str, Vec<u8>>, w
 fn replays(tool: &Arc<Tool>, case: &Case, version: u32, options: &[&str]) -> TestResult {
     let recording = built(tool, case, version)?;
     for trace in ["new", "recovered"] {
-        let record = [&["--quiet", "record", "-o", trace], options, &["--", "./program", "region"]].concat();
+        let record =
+            [&["--quiet", "record", "-o", trace], options, &["--"], case.with, &["./program", "region"]]
+                .concat();
         let recorded = recording.tool(&[&record[..], case.arguments].concat(), None)?;
         check(&recorded, 0, case.says).map_err(|error| format!("{trace}, recorded: {error}"))?;
         if recorded.stdout.starts_with(b"0 ") {
@@ -138,9 +175,10 @@ fn natively(recording: &Recording, arguments: &[&str]) -> Result<Outcome, String
 
 /// A live session: checkpoints of the process and of its region, and rollbacks between them.
 fn goes_back(tool: &Arc<Tool>, version: u32, options: &[&str]) -> TestResult {
-    let case = Case { name: "back", source: "goes_back.c", level: "-O2", arguments: &[], says: "done" };
+    let case =
+        Case { name: "back", source: "goes_back.c", with: &[], level: "-O2", arguments: &[], says: "done" };
     let recording = built(tool, &case, version)?;
-    let live = [&["--quiet", "live"], options, &["--", "./program", "region"]].concat();
+    let live = [&["--quiet", "live"], options, &["--"], case.with, &["./program", "region"]].concat();
     let lived = recording.tool(&live, None)?;
     check(&lived, 0, "4 times back\ndone\n")?;
     check(&natively(&recording, &["region", "check"])?, 0, "all right")
@@ -148,7 +186,14 @@ fn goes_back(tool: &Arc<Tool>, version: u32, options: &[&str]) -> TestResult {
 
 /// A live session whose checkpoints come by time.
 fn lives(tool: &Arc<Tool>, version: u32) -> TestResult {
-    let case = Case { name: "lives", source: "threads.c", level: "-O2", arguments: &[], says: "all done" };
+    let case = Case {
+        name: "lives",
+        source: "threads.c",
+        with: &[],
+        level: "-O2",
+        arguments: &[],
+        says: "all done",
+    };
     let recording = built(tool, &case, version)?;
     let live = ["--quiet", "live", "--checkpoint-every", "50ms", "--", "./program", "region", "60"];
     check(&recording.tool(&live, None)?, 0, case.says)

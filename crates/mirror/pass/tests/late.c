@@ -1,7 +1,8 @@
 /* late PATH KILLS: more threads than processors store while checkpoints are taken without pause, and are killed.
  * Each thread stores the number of its round to its words, in an order that is no range, and says then that
  * the round is done. What is back is of one moment: some first words of a round, and the round before in the others,
- * although each of these stores is made a second time by code that can be interrupted anywhere.
+ * although each thread can be interrupted between the look whether a checkpoint is copied and the store behind it. Of
+ * such stores, which are not saved, a thread has one at most: it is the one that comes next.
  *
  * late PATH KILLS slow: each process lives until rounds of its own are durable, and then as long as without. */
 #include <retrovane-mirror.h>

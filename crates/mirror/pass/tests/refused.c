@@ -1,4 +1,4 @@
-/* Stores that the pass cannot mirror. Those whose address is known are refused where it is in
+/* Stores that the pass does not have saved. Those whose address is known are refused where it is in
  * the region; the others are told when this is compiled, and found by the check. */
 #include <retrovane-mirror.h>
 
@@ -11,12 +11,6 @@ __attribute__((noinline)) static void hidden(uintptr_t at)
 {
 	/* The compiler is not told that this number is an address. */
 	asm volatile("movq $5, (%0)" : : "r"(at) : "memory");
-}
-
-/* 16 bytes at once. */
-__attribute__((noinline)) static void wide(__int128 *at)
-{
-	__sync_bool_compare_and_swap(at, (__int128)0, (__int128)5);
 }
 
 __attribute__((noinline)) static void masked(char *at)
@@ -44,20 +38,18 @@ int main(int argc, char **argv)
 	int isDuring = !strcmp(argv[2], "during");
 	if (isDuring) {
 		/* As slow as a disk can be: some seconds. */
-		memset(rv_mirror_aligned_alloc(region, 128 << 10, 4096), 1, 128 << 10);
+		memset(rv_mirror_aligned_alloc(region, 4096, 128 << 10), 1, 128 << 10);
 		rv_mirror_set_rate(region, 64 << 10);
 	}
 	int64_t checkpoint = isDuring ? rv_mirror_checkpoint(region, 1) : 0;
 	if (isDuring || !strcmp(argv[2], "asm") || !strcmp(argv[2], "behind")) {
-		/* Stores beside it, which are mirrored. */
+		/* Stores beside it, which are saved. */
 		block[8] = 1;
 		memset(block + 64, 2, 500);
 		__atomic_store_n((long *)block + 3, 4, __ATOMIC_SEQ_CST);
 		hidden((uintptr_t)block);
 		block[9] = 1;
-	} else if (!strcmp(argv[2], "wide"))
-		wide((__int128 *)block);
-	else if (!strcmp(argv[2], "maskmov"))
+	} else if (!strcmp(argv[2], "maskmov"))
 		masked(block);
 	else if (!strcmp(argv[2], "xsave"))
 		saved(block);
@@ -70,7 +62,7 @@ int main(int argc, char **argv)
 		rv_mirror_wait(region, checkpoint, -1);
 		rv_mirror_wait_idle(region);
 	}
-	/* Behind it the page is made equal to its mirror, since it was stored to meanwhile. */
+	/* A checkpoint behind it has what was missed. */
 	if (!strcmp(argv[2], "behind")) {
 		rv_mirror_wait(region, rv_mirror_checkpoint(region, 0), -1);
 		rv_mirror_wait_idle(region);

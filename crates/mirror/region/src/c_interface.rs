@@ -9,11 +9,10 @@ use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, SeqCst};
 use std::time::Duration;
 
-use crate::barrier::{self, Operation};
+use crate::barrier;
 use crate::checkpoints::Ticket;
 use crate::error::Error;
 use crate::layout::is_in_window;
-use crate::protocol;
 use crate::region::{Options, Region};
 
 thread_local! {
@@ -164,8 +163,8 @@ pub extern "C" fn rv_mirror_calloc(region: &Region, count: usize, size: usize) -
     if !block.is_null() {
         // SAFETY: the new block has this size.
         unsafe {
+            barrier::will_write(block as usize, bytes);
             block.write_bytes(0, bytes);
-            barrier::wrote(block as usize, bytes);
         }
     }
     block
@@ -187,8 +186,8 @@ pub unsafe extern "C" fn rv_mirror_realloc(region: &Region, block: *mut c_void, 
     if !new.is_null() && !block.is_null() {
         // SAFETY: two blocks of the region, the new one at least as large.
         unsafe {
+            barrier::will_write(new as usize, usable);
             new.cast::<u8>().copy_from_nonoverlapping(block.cast(), usable);
-            barrier::wrote(new as usize, usable);
         }
         region.free(block as usize);
     }
@@ -287,50 +286,19 @@ pub extern "C" fn rv_mirror_set_rate(region: &Region, bytes: u64) {
 }
 
 /// # Safety
-/// The bytes are mapped, and no other thread stores to them meanwhile.
+/// The bytes are mapped.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rv_mirror_will_write(address: *const c_void, count: usize) {
+    // SAFETY: as the caller says.
+    unsafe { barrier::will_write(address as usize, count) };
+}
+
+/// # Safety
+/// The bytes are mapped.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rv_mirror_wrote(address: *const c_void, count: usize) {
     // SAFETY: as the caller says.
     unsafe { barrier::wrote(address as usize, count) };
-}
-
-/// Bytes of a string in the region with the 0 behind it; 0 elsewhere.
-///
-/// # Safety
-/// The address is that of a string.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rv_mirror_string_bytes(address: usize) -> usize {
-    if !is_in_window(address) {
-        return 0;
-    }
-    // SAFETY: as the caller says.
-    unsafe { CStr::from_ptr(address as *const c_char) }.count_bytes() + 1
-}
-
-/// What the pass makes of an atomic operation on the region.
-///
-/// # Safety
-/// The address is in the open region, aligned to the size.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rv_mirror_modify(address: usize, size: u32, operation: u32, operand: u64) -> u64 {
-    let operation = Operation::of(operation).expect("the pass and the library know the same operations");
-    // SAFETY: as the caller says.
-    unsafe { barrier::modify(address, size as usize, operation, operand) }
-}
-
-/// What the pass makes of a compare-exchange on the region.
-///
-/// # Safety
-/// The address is in the open region, aligned to the size.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rv_mirror_compare_exchange(
-    address: usize,
-    size: u32,
-    expected: u64,
-    new: u64,
-) -> u64 {
-    // SAFETY: as the caller says.
-    unsafe { protocol::compare_exchange(address, size as usize, expected, new) }
 }
 
 /// Where the pass found a store that it cannot mirror, and the address is in the region.
@@ -354,7 +322,11 @@ pub unsafe extern "C" fn rv_mirror_refuse(place: *const c_char) -> ! {
 /// `addresses` has room for `room` numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rv_mirror_differences(region: &Region, addresses: *mut usize, room: usize) -> usize {
-    let found = region.differences();
+    let found = region.differences().unwrap_or_else(|error| {
+        failed(&error);
+        eprintln!("retrovane-mirror: {error}");
+        Vec::new()
+    });
     let told = found.len().min(room);
     // SAFETY: as the caller says.
     unsafe { addresses.copy_from_nonoverlapping(found.as_ptr(), told) };

@@ -1,46 +1,42 @@
 //! Cells of a region for safe Rust, which need no compiler pass.
 
-use crate::barrier::{Operation, modify};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
+
+use crate::barrier::will_write;
 use crate::error::Error;
-use crate::protocol;
 use crate::region::Region;
 
-/// A number in a region. Every change is made in the mirror too; threads may share it.
+/// A number in a region, with the barrier before each change; threads may share it.
 #[repr(transparent)]
-pub struct Word(core::cell::UnsafeCell<u64>);
-
-// SAFETY: all accesses are atomic.
-unsafe impl Sync for Word {}
+pub struct Word(AtomicU64);
 
 impl Word {
-    fn address(&self) -> usize {
-        self.0.get() as usize
+    /// The number, before a change.
+    fn before_change(&self) -> &AtomicU64 {
+        // SAFETY: cells are made by `words` only: in the region, which they do not outlive.
+        unsafe { will_write(&raw const self.0 as usize, 8) };
+        &self.0
     }
 
     /// The number.
     pub fn get(&self) -> u64 {
-        protocol::load(self.address(), 8)
+        self.0.load(SeqCst)
     }
 
     /// Stores another one; returns the old.
     pub fn set(&self, value: u64) -> u64 {
-        self.modify(Operation::Exchange, value)
+        self.before_change().swap(value, SeqCst)
     }
 
     /// Adds, wrapping around; returns the old number.
     pub fn add(&self, value: u64) -> u64 {
-        self.modify(Operation::Add, value)
+        self.before_change().fetch_add(value, SeqCst)
     }
 
     /// Stores a number if another is there; returns what was.
     pub fn compare_exchange(&self, expected: u64, new: u64) -> u64 {
-        // SAFETY: as in `modify`.
-        unsafe { protocol::compare_exchange(self.address(), 8, expected, new) }
-    }
-
-    fn modify(&self, operation: Operation, value: u64) -> u64 {
-        // SAFETY: cells are made by `words` only: aligned, in the region, which they do not outlive.
-        unsafe { modify(self.address(), 8, operation, value) }
+        self.before_change().compare_exchange(expected, new, SeqCst, SeqCst).unwrap_or_else(|found| found)
     }
 }
 

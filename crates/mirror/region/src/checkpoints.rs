@@ -1,8 +1,7 @@
 //! The thread that writes checkpoints, and what others agree on with it.
 //!
-//! A checkpoint: freeze (in the thread that asks, where none is under way), write the pages
-//! that were stored to, thaw, bring the mirror up to date in small pieces. It is durable
-//! before the last two, and so `wait` returns before them.
+//! A checkpoint: its moment (in the thread that asks, where none is under way), the capture of what memory was then in the
+//! mirror, some milliseconds in which threads save what they store to, and the writing of the pages that changed.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicUsize;
@@ -10,21 +9,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::check::{self, Snapshot};
+use crate::capture::{self, Capture, Done};
+use crate::check;
 use crate::error::Error;
-use crate::fence;
 use crate::files::DiskFile;
 use crate::layout::PAGE;
 use crate::live;
 use crate::memory::{Memory, WARM_BYTES};
 use crate::pages::Pages;
-use crate::protocol;
 use crate::slots::Slots;
 
-/// Pages that are brought up to date before others may run.
-const PIECE_PAGES: usize = 16;
 /// Bytes behind the allocator's last block that are made present before they are asked for.
 const AHEAD_BYTES: usize = 4 << 20;
+/// With the check, how often what threads saved is read, so that their logs stay short.
+const CHECK_PERIOD: Duration = Duration::from_millis(5);
 /// Failed checkpoints that are remembered.
 const FAILURES_MAX: usize = 64;
 
@@ -38,12 +36,12 @@ struct Progress {
     /// The last ticket that was given out.
     given: u64,
     /// The last one whose moment is past.
-    frozen: u64,
-    /// The last one behind which stores were mirrored again.
-    thawed: u64,
+    begun: u64,
+    /// The last one that is captured.
+    captured: u64,
     /// The last one that is durable or failed.
     done: u64,
-    /// A checkpoint is under way: the mirror is frozen, or is being brought up to date.
+    /// A checkpoint is under way: the mirror is being captured, or written.
     busy: bool,
     closing: bool,
     period: Option<Duration>,
@@ -76,6 +74,8 @@ pub struct Checkpoints {
     changed: Condvar,
     /// Words that differed from the mirror before a checkpoint, where that is looked for.
     missed: Mutex<Vec<usize>>,
+    /// Made when it is first needed. Who holds this and `progress` locked this first.
+    capture: Mutex<Option<Capture>>,
     /// A block that ends behind this comes near to what will be present.
     warm_from: AtomicUsize,
 }
@@ -94,43 +94,55 @@ impl Checkpoints {
         if progress.busy {
             return match queue {
                 true => {
-                    progress.given = progress.given.max(progress.frozen + 1);
+                    progress.given = progress.given.max(progress.begun + 1);
                     Ok(Ticket(progress.given))
                 }
                 false => Err(Error::Busy),
             };
         }
         progress.busy = true;
-        progress.given = progress.frozen + 1;
+        progress.given = progress.begun + 1;
         let ticket = progress.given;
         drop(progress);
-        self.note_missed(memory);
-        protocol::freeze();
+        self.begin(memory);
         let mut progress = self.lock();
-        progress.frozen = ticket;
+        progress.begun = ticket;
         self.changed.notify_all();
-        // What this thread stores without a barrier is not to be hidden by the checkpoint that it has asked for.
-        while check::is_before_checkpoints() && progress.thawed < ticket {
+        while check::is_on() && progress.captured < ticket {
             progress = self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
         }
         Ok(Ticket(ticket))
     }
 
-    /// Where that is asked for: looks for stores without a barrier, before a checkpoint hides them.
-    fn note_missed(&self, memory: &Memory) {
-        if check::is_before_checkpoints() {
-            let found = check::differences(memory);
+    /// The moment of a checkpoint, behind a look at what was stored without a barrier before, where that is asked for.
+    fn begin(&self, memory: &Memory) {
+        if check::is_on() {
+            let mut capture = self.capture(memory);
+            let capture = capture.as_mut().expect("made");
+            let found = capture.missed(memory);
             self.missed.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
+            capture.forget(memory);
         }
+        capture::begin();
     }
 
-    /// Words that differ now or differed before a checkpoint, one for each page. No checkpoint is under way.
-    pub fn missed(&self, memory: &Memory) -> Vec<usize> {
+    fn capture(&self, memory: &Memory) -> MutexGuard<'_, Option<Capture>> {
+        let mut capture = self.capture.lock().unwrap_or_else(PoisonError::into_inner);
+        capture.get_or_insert_with(|| Capture::new(memory));
+        capture
+    }
+
+    /// Words that were stored to without a barrier so far, one for each page. No checkpoint is under way.
+    pub fn missed(&self, memory: &Memory) -> Result<Vec<usize>, Error> {
+        if !check::is_on() {
+            return Err(Error::NoCheck);
+        }
+        let found = self.capture(memory).as_mut().expect("made").missed(memory);
         let mut missed = self.missed.lock().unwrap_or_else(PoisonError::into_inner);
-        missed.extend(check::differences(memory));
+        missed.extend(found);
         missed.sort_unstable();
         missed.dedup_by_key(|address| *address / PAGE);
-        if check::is_before_checkpoints() { missed.clone() } else { std::mem::take(&mut *missed) }
+        Ok(missed.clone())
     }
 
     /// True if a checkpoint would be taken at once.
@@ -285,50 +297,42 @@ impl Checkpoints {
         let mut warmed = 0;
         // Of a recovered region all is looked at that was written.
         let written = if is_recovered { memory.size } else { 0 };
-        // Pages whose mirror may differ from what was written last.
         let mut changed = Pages::none(memory.pages());
         slots.verification().into_iter().for_each(|outcome| self.verified(outcome));
         let mut is_private = !is_recovered;
         while let Some(ticket) = self.next(memory, slots, (&mut warmed, written), last) {
             last = Instant::now();
-            memory.take_marks(&mut changed);
-            // A thread whose second store comes late may have seen its page's mark, which is taken now, before
-            // that store was visible (a load goes before a store): behind this it is, and is written.
-            fence::all_threads();
+            let done = self.take(memory, &mut changed, ticket);
             slots.may_go_back = live::is_live();
             let mut written = self.verify_rest(memory, slots);
             if slots.may_go_back && !is_private {
                 written = written.and_then(|()| memory.warm_all());
                 is_private = written.is_ok();
             }
-            let pause = |bytes: usize| self.pause(bytes);
-            if check::is_before_checkpoints() {
-                let snapshot = Snapshot::of(memory, &slots.pages_with(&changed));
-                let of_then = changed.clone();
-                self.mirror_again(memory, &mut changed, ticket);
-                let copy = |offset: usize, into: &mut [u8]| snapshot.copy(offset, into);
-                let written = written.and_then(|()| slots.write(&of_then, copy, pause));
-                self.tell(ticket, written, of_then.count());
-            } else {
-                let copy = |offset: usize, into: &mut [u8]| memory.copy_mirror(offset, into);
-                let written = written.and_then(|()| slots.write(&changed, copy, pause));
-                self.tell(ticket, written, changed.count());
-                self.mirror_again(memory, &mut changed, ticket);
+            let copy = |offset: usize, into: &mut [u8]| memory.copy_mirror(offset, into);
+            let pages = changed.count();
+            if written.is_ok() {
+                written = slots.write(&changed, copy, |bytes| self.pause(bytes));
+                // The files know what they lack.
+                changed.clear();
             }
+            self.tell(ticket, written, pages, done);
             self.lock().busy = false;
             self.changed.notify_all();
         }
     }
 
-    /// Mirrors stores again, and brings the mirror up to date.
-    fn mirror_again(&self, memory: &Memory, changed: &mut Pages, ticket: u64) {
-        protocol::thaw();
-        self.resynchronise(memory, changed);
-        self.lock().thawed = ticket;
+    /// Captures a checkpoint that has begun.
+    fn take(&self, memory: &Memory, changed: &mut Pages, ticket: u64) -> Done {
+        let mut capture = self.capture(memory);
+        let capture = capture.as_mut().expect("made");
+        let done = capture.run(memory, changed);
+        self.lock().captured = ticket;
         self.changed.notify_all();
+        done
     }
 
-    /// The next checkpoint, frozen; `None` at the end.
+    /// The next checkpoint, whose moment is past; `None` at the end.
     fn next(
         &self,
         memory: &Memory,
@@ -338,19 +342,18 @@ impl Checkpoints {
     ) -> Option<u64> {
         let mut progress = self.lock();
         loop {
-            if progress.frozen > progress.done {
-                return Some(progress.frozen);
+            if progress.begun > progress.done {
+                return Some(progress.begun);
             }
             let is_due = progress.period.is_some_and(|period| last.elapsed() >= period);
-            if !progress.busy && (progress.given > progress.frozen || (is_due && !progress.closing)) {
+            if !progress.busy && (progress.given > progress.begun || (is_due && !progress.closing)) {
                 progress.busy = true;
-                progress.given = progress.given.max(progress.frozen + 1);
+                progress.given = progress.given.max(progress.begun + 1);
                 let ticket = progress.given;
                 drop(progress);
-                self.note_missed(memory);
-                protocol::freeze();
+                self.begin(memory);
                 progress = self.lock();
-                progress.frozen = ticket;
+                progress.begun = ticket;
                 return Some(ticket);
             }
             if progress.closing && !progress.busy {
@@ -364,13 +367,26 @@ impl Checkpoints {
                 progress = self.lock();
                 continue;
             }
-            progress = match progress.period.filter(|_| !progress.busy) {
+            let due = progress
+                .period
+                .filter(|_| !progress.busy)
+                .map(|period| period.saturating_sub(last.elapsed()));
+            let left = if check::is_on() {
+                Some(due.map_or(CHECK_PERIOD, |due| due.min(CHECK_PERIOD)))
+            } else {
+                due
+            };
+            progress = match left {
                 None => self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner),
-                Some(period) => {
-                    let left = period.saturating_sub(last.elapsed());
+                Some(left) => {
                     self.changed.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0
                 }
             };
+            if check::is_on() {
+                drop(progress);
+                self.capture(memory).as_mut().expect("made").read_logs(memory);
+                progress = self.lock();
+            }
         }
     }
 
@@ -381,8 +397,10 @@ impl Checkpoints {
         }
     }
 
-    fn tell(&self, ticket: u64, written: Result<(), Error>, pages: usize) {
+    fn tell(&self, ticket: u64, written: Result<(), Error>, pages: usize, done: Done) {
         let mut progress = self.lock();
+        progress.counts.pages_compared += done.compared;
+        progress.counts.pages_copied += done.copied;
         match written {
             Ok(()) => {
                 progress.counts.checkpoints += 1;
@@ -398,31 +416,6 @@ impl Checkpoints {
         progress.done = ticket;
         drop(progress);
         self.changed.notify_all();
-    }
-
-    /// Brings the mirror up to date. `changed` holds the pages of the checkpoint that is over,
-    /// and afterwards those that may differ from it.
-    fn resynchronise(&self, memory: &Memory, changed: &mut Pages) {
-        // Some were stored to when stores were mirrored again: that they are equal to their
-        // mirror does not mean that they are as they were written.
-        let mut later = Pages::none(memory.pages());
-        memory.take_marks(&mut later);
-        changed.add(&later);
-        let looked_at: Vec<usize> = changed.iter().collect();
-        *changed = later;
-        let mut copied = 0;
-        for (index, page) in looked_at.iter().enumerate() {
-            if memory.resynchronise(*page) {
-                changed.insert(*page);
-                copied += 1;
-            }
-            if index % PIECE_PAGES == PIECE_PAGES - 1 {
-                std::thread::yield_now();
-            }
-        }
-        let mut progress = self.lock();
-        progress.counts.pages_compared += looked_at.len() as u64;
-        progress.counts.pages_copied += copied;
     }
 }
 

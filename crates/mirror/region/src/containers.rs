@@ -7,7 +7,7 @@
 //! Invariant: each store is made by [`set`] or [`paint`]. Layouts are those of libstdc++'s binary interface
 //! (`bits/stl_tree.h`, `bits/stl_list.h`), which do not change.
 
-use crate::barrier::{put, wrote};
+use crate::barrier::{put, will_write};
 use crate::layout::is_in_window;
 
 /// A node's address, or 0.
@@ -60,8 +60,8 @@ unsafe fn colour(node: Node) -> u32 {
 unsafe fn paint(node: Node, colour: u32) {
     // SAFETY: as the caller says.
     unsafe {
+        will_write(node, size_of::<u32>());
         *(node as *mut u32) = colour;
-        wrote(node, size_of::<u32>());
     }
 }
 

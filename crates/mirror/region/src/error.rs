@@ -33,9 +33,6 @@ pub enum Error {
     /// Something else is mapped where the region was.
     #[error("the region belongs at {base:#x}, where this process has other memory: map that elsewhere")]
     BaseInUse { base: usize },
-    /// The C library keeps no area for restartable sequences.
-    #[error("the C library keeps no rseq area for threads: glibc 2.35 or later is needed")]
-    NoRseqArea,
     /// The allocator has no block of this size.
     #[error("the region has no free block of {0} bytes: free something, or make it with a larger size")]
     OutOfMemory(usize),
@@ -64,6 +61,12 @@ pub enum Error {
     /// The process is a child of the one that opened the region.
     #[error("this process is a child of the one that opened the region: only that one takes checkpoints")]
     Child,
+    /// What is stored without a barrier is known with the check only.
+    #[error(
+        "stores without a barrier are not looked for: set RETROVANE_MIRROR_CHECK=1 in the environment of the program, which is slower \
+         then"
+    )]
+    NoCheck,
     /// The kernel refused something else.
     #[error("{what}: {text}")]
     Os { what: &'static str, errno: i32, text: String },
@@ -100,7 +103,6 @@ impl Error {
             Error::NoWholeCheckpoint { .. } => -6,
             Error::InUse { .. } => -7,
             Error::BaseInUse { .. } => -8,
-            Error::NoRseqArea => -9,
             Error::OutOfMemory(_) => -10,
             Error::NoPlaceForRoot(_) => -11,
             Error::Busy => -12,
@@ -110,6 +112,7 @@ impl Error {
             Error::Os { .. } => -16,
             Error::Child => -17,
             Error::Damaged { .. } => -18,
+            Error::NoCheck => -19,
         }
     }
 }

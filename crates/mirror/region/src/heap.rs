@@ -15,6 +15,8 @@ use crate::barrier::put;
 
 /// Alignment of what is allocated, and the unit of blocks' sizes.
 pub const ALIGNMENT: usize = 16;
+/// Bytes behind a block that the allocator may store to: the head and the links of a free one.
+pub const BEHIND_BYTES: usize = 64;
 /// Bytes of a block's head: its size with the head, a sum over its address, [`FREE`] and [`BEHIND_FREE`].
 const HEAD: usize = 8;
 /// Set in the head of a block that is free.

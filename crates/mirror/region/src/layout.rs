@@ -18,15 +18,13 @@ pub const WINDOW: usize = WINDOW_KEY << WINDOW_BITS;
 ///
 /// The huge page keeps a byte and its mirror apart in the first cache. AMD's processors choose the
 /// way there by bits 12 to 27 of the address ("Take A Way", AsiaCCS 2020): of two addresses
-/// that are alike in them, each access evicts the other, and a barrier took 14 ns instead of 1.5.
+/// that are alike in them, each access evicts the other.
 pub const MIRROR_DISTANCE: usize = (1 << (WINDOW_BITS + 1)) + (1 << 21);
 /// Largest region, in bytes.
 pub const REGION_BYTES_MAX: usize = 1 << WINDOW_BITS;
 
-/// Where the mark of an address's page is: at the number of the page, so that compiled code needs nothing but a shift.
-pub const fn marks_of(address: usize) -> usize {
-    address >> PAGE_BITS
-}
+/// Bits of an address within a block: memory that one thread's log has for itself, as long as no other thread stores there.
+pub const BLOCK_BITS: u32 = 22;
 
 /// True if an address can be in a region.
 #[inline]

@@ -1,9 +1,9 @@
 //! Memory that is checkpointed to disk in the background, without pauses that grow with its
 //! size: the mirror of Cunei and Vitek (VEE'06), for several threads on today's Linux.
 //!
-//! A [`Region`] has a second copy, which every store also changes. A checkpoint freezes the
-//! copy by one word that every store looks at; a thread writes it to one of two files and
-//! brings it up to date again. After a crash the region is there as of the last checkpoint
+//! A [`Region`] has a second copy. A checkpoint is one store to a word that every store looks at before: for some milliseconds, threads
+//! save what they overwrite, and a thread makes the copy what the region was at that moment. It writes it
+//! to one of two files then. After a crash the region is there as of the last checkpoint
 //! that was durable, at the same address.
 //!
 //! ```
@@ -28,31 +28,32 @@
 
 pub mod barrier;
 mod c_interface;
+mod capture;
 mod cells;
 mod check;
 mod checkpoints;
 mod containers;
-mod copies;
 mod error;
-mod fence;
 mod files;
 mod header;
 mod heap;
 mod layout;
+mod library;
 mod live;
+mod log;
 mod memory;
 mod pages;
-mod protocol;
+mod reader;
 mod region;
 mod roots;
-mod sections;
+mod save;
 mod slots;
 mod watch;
 
 /// A region for a test, with a block of so many bytes.
 #[cfg(test)]
 struct RegionOfTest {
-    _region: Region,
+    region: Region,
     block: usize,
     _folder: tempfile::TempDir,
     /// A process has one region at a time, and a process of tests has several threads.
@@ -68,7 +69,7 @@ impl RegionOfTest {
         let options = Options { size: 1 << 20, ..Options::default() };
         let region = Region::open(&folder.path().join("region"), &options).expect("new");
         let block = region.allocate(bytes, layout::PAGE).expect("room");
-        RegionOfTest { _region: region, block, _folder: folder, _one: one }
+        RegionOfTest { region, block, _folder: folder, _one: one }
     }
 }
 

@@ -1,20 +1,39 @@
-//! The mappings of a region: itself, its mirror, and a mark for each page.
+//! The mappings of a region: itself, its mirror, and what is known of its words and blocks.
 
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
 
 use crate::error::Error;
-use crate::layout::{MIRROR_DISTANCE, PAGE, marks_of, whole_pages};
-use crate::pages::Pages;
+use crate::layout::{BLOCK_BITS, MIRROR_DISTANCE, PAGE, whole_pages};
+use crate::log;
 
 /// Bytes that are made present by one call in the background.
 pub const WARM_BYTES: usize = 256 * 1024;
 
-/// The three mappings. They go away with it.
+/// Pages of which is asked at once whether they are there.
+pub const ASKED_PAGES: usize = 4096;
+/// Pages at the end that the allocator has its last words in.
+const LAST_PAGES: usize = 2;
+/// Bits of an entry of /proc/PID/pagemap: present, swapped, and of a file (Documentation/admin-guide/mm/pagemap.rst).
+const PRESENT: u64 = 1 << 63;
+const SWAPPED: u64 = 1 << 62;
+const OF_A_FILE: u64 = 1 << 61;
+
+/// The mappings. They go away with it.
 pub struct Memory {
     pub base: usize,
     pub size: usize,
-    marks: usize,
+    /// Of each word's bytes, a bit: they are in the mirror as they were when the checkpoint that is being copied began.
+    undone: usize,
+    /// The owners of blocks.
+    owners: usize,
+    /// Which pages are there; `None` where the kernel does not say.
+    present: Option<File>,
+    /// Pages from the beginning on that something was ever stored to, but for the last ones of all.
+    used: AtomicUsize,
 }
 
 impl Memory {
@@ -39,29 +58,15 @@ impl Memory {
     }
 
     fn map(base: usize, size: usize, file: Option<(i32, u64)>) -> Result<Memory, Error> {
-        let mut mapped = Vec::new();
-        let unmap = |mapped: &[usize]| {
-            // SAFETY: just mapped by us, and nobody knows of it yet.
-            mapped.iter().for_each(|part| unsafe {
-                libc::munmap(*part as *mut _, size);
-            });
-        };
-        for part in [base, base + MIRROR_DISTANCE] {
-            match map_at(part, size, file) {
-                Ok(()) => mapped.push(part),
-                Err(error) => {
-                    unmap(&mapped);
-                    return Err(error);
-                }
-            }
-        }
-        let marks = marks_of(base);
-        if let Err(error) = map_at(marks, whole_pages(size / PAGE), None) {
-            unmap(&mapped);
-            return Err(error);
-        }
-        let memory = Memory { base, size, marks };
-        memory.warm(marks, whole_pages(size / PAGE))?;
+        let present = File::open("/proc/self/pagemap").ok();
+        // What is mapped goes away with it also where the next part cannot be.
+        let mut memory = Memory { base: 0, size, undone: 0, owners: 0, present, used: AtomicUsize::new(0) };
+        map_at(base, size, file)?;
+        memory.base = base;
+        map_at(base + MIRROR_DISTANCE, size, file)?;
+        memory.undone = map_anywhere(size / 8)?;
+        memory.owners = map_anywhere(owner_bytes(size))?;
+        log::begin_region(size, memory.owners, memory.undone);
         Ok(memory)
     }
 
@@ -98,8 +103,7 @@ impl Memory {
         self.size / PAGE
     }
 
-    /// Copies whole words of the mirror, from an offset on. While it is frozen, the store that a thread was about to
-    /// make a second time may still come: each word is as before it or behind it.
+    /// Copies whole words of the mirror, from an offset on.
     pub fn copy_mirror(&self, offset: usize, into: &mut [u8]) {
         assert!(offset + into.len() <= self.size && offset.is_multiple_of(8), "within the region");
         let start = self.base + MIRROR_DISTANCE + offset;
@@ -110,82 +114,115 @@ impl Memory {
         }
     }
 
-    /// Adds the pages that are marked, and takes their marks away.
-    pub fn take_marks(&self, into: &mut Pages) {
-        // SAFETY: the marks are whole pages of our own; eight are looked at together, and each
-        // is taken by an exchange, since threads set them meanwhile.
-        let (words, bytes) = unsafe {
-            let count = whole_pages(self.pages());
-            (
-                std::slice::from_raw_parts(self.marks as *const AtomicU64, count / 8),
-                std::slice::from_raw_parts(self.marks as *const AtomicU8, count),
-            )
+    /// Bytes from the region's beginning on may be stored to from now on.
+    #[inline]
+    pub fn use_up_to(&self, bytes: usize) {
+        let pages = bytes.div_ceil(PAGE);
+        if self.used.load(Relaxed) < pages {
+            self.used.fetch_max(pages, Relaxed);
+        }
+    }
+
+    /// The pages that may differ from the mirror.
+    pub fn used_pages(&self) -> [Range<usize>; 2] {
+        let last = self.pages() - LAST_PAGES;
+        [0..self.used.load(Relaxed).min(last), last..self.pages()]
+    }
+
+    /// Bits of pages, from one on: whether they may differ from the mirror. Those that nobody has stored to since the region was opened
+    /// are not there, or are the file's.
+    pub fn stored_to(&self, first: usize, count: usize) -> Vec<bool> {
+        let mut entries = vec![0u8; count * 8];
+        let at = (self.base / PAGE + first) as u64 * 8;
+        let known = self.present.as_ref().is_some_and(|file| file.read_exact_at(&mut entries, at).is_ok());
+        let is_own = |entry: &[u8]| {
+            let entry = u64::from_ne_bytes(entry.try_into().expect("eight bytes"));
+            entry & SWAPPED != 0 || entry & (PRESENT | OF_A_FILE) == PRESENT
         };
-        for (index, word) in words.iter().enumerate() {
-            if word.load(SeqCst) == 0 {
-                continue;
-            }
-            for (page, mark) in bytes.iter().enumerate().skip(index * 8).take(8) {
-                if mark.swap(0, SeqCst) != 0 {
-                    into.insert(page);
-                }
-            }
-        }
+        if known { entries.chunks_exact(8).map(is_own).collect() } else { vec![true; count] }
     }
 
-    /// Copies a page to the mirror, word by word, while threads store to both. Returns whether
-    /// anything differed.
-    ///
-    /// A word that a thread stores to meanwhile is left to that thread: the exchange fails, or
-    /// the comparison behind it says so and the word is looked at again.
-    pub fn resynchronise(&self, page: usize) -> bool {
+    /// An aligned word of the region, which threads store to.
+    pub fn word(&self, at: usize) -> &AtomicU64 {
+        debug_assert!(at.is_multiple_of(8) && (self.base..self.base + self.size).contains(&at));
+        // SAFETY: mapped as long as `self` lives.
+        unsafe { &*(at as *const AtomicU64) }
+    }
+
+    /// The same one of the mirror, which only the checkpointer looks at.
+    pub fn mirrored(&self, at: usize) -> &AtomicU64 {
+        debug_assert!(at.is_multiple_of(8) && (self.base..self.base + self.size).contains(&at));
+        // SAFETY: as for `word`.
+        unsafe { &*((at + MIRROR_DISTANCE) as *const AtomicU64) }
+    }
+
+    /// Which bytes of a word are as of the checkpoint's beginning already.
+    pub fn undone(&self, at: usize) -> &AtomicU8 {
+        debug_assert!((self.base..self.base + self.size).contains(&at));
+        // SAFETY: as for `word`.
+        unsafe { &*((self.undone + (at - self.base) / 8) as *const AtomicU8) }
+    }
+
+    /// Forgets of a page's words what is undone.
+    pub fn forget_undone(&self, page: usize) {
+        // SAFETY: bytes of our own mapping, which nobody else looks at.
+        unsafe { ((self.undone + page * PAGE / 8) as *mut u8).write_bytes(0, PAGE / 8) };
+    }
+
+    /// Forgets it of all pages, and gives the memory back.
+    pub fn forget_all_undone(&self) {
+        // SAFETY: as above; its pages are zeros again.
+        unsafe { libc::madvise(self.undone as *mut _, whole_pages(self.size / 8), libc::MADV_DONTNEED) };
+    }
+
+    /// True if a page is equal to its mirror now.
+    pub fn is_equal(&self, page: usize) -> bool {
+        let at = self.base + page * PAGE;
+        // SAFETY: pages of both mappings; what threads store meanwhile makes them differ or not.
+        unsafe { libc::memcmp(at as *const _, (at + MIRROR_DISTANCE) as *const _, PAGE) == 0 }
+    }
+
+    /// Addresses of a page's words that differ from the mirror now, and what the region has there.
+    pub fn differing(&self, page: usize) -> impl Iterator<Item = (usize, u64)> + '_ {
         let start = self.base + page * PAGE;
-        let mut differed = false;
-        for at in (start..start + PAGE).step_by(8) {
-            // SAFETY: both are aligned words of our own mappings, which threads store to: each
-            // access is atomic.
-            let (own, mirror) =
-                unsafe { (&*(at as *const AtomicU64), &*((at + MIRROR_DISTANCE) as *const AtomicU64)) };
-            loop {
-                let wanted = own.load(SeqCst);
-                let there = mirror.load(SeqCst);
-                if wanted == there {
-                    break;
-                }
-                differed = true;
-                let exchanged = mirror.compare_exchange(there, wanted, SeqCst, SeqCst).is_ok();
-                if exchanged && own.load(SeqCst) == wanted {
-                    break;
-                }
-            }
-        }
-        differed
-    }
-
-    /// The first word of a page that differs from its mirror now.
-    pub fn differs(&self, page: usize) -> Option<usize> {
-        let start = self.base + page * PAGE;
-        (start..start + PAGE).step_by(8).find(|&at| self.word_differs(at))
-    }
-
-    /// True if an aligned word of the region differs from its mirror now.
-    pub fn word_differs(&self, at: usize) -> bool {
-        // SAFETY: as in `resynchronise`.
-        unsafe {
-            (*(at as *const AtomicU64)).load(SeqCst)
-                != (*((at + MIRROR_DISTANCE) as *const AtomicU64)).load(SeqCst)
-        }
+        (start..start + PAGE).step_by(8).filter_map(|at| {
+            let now = self.word(at).load(Relaxed);
+            (now != self.mirrored(at).load(Relaxed)).then_some((at, now))
+        })
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map`, and used by nobody behind the region's close.
-        unsafe {
-            libc::munmap(self.base as *mut _, self.size);
-            libc::munmap((self.base + MIRROR_DISTANCE) as *mut _, self.size);
-            libc::munmap(self.marks as *mut _, whole_pages(self.pages()));
+        log::end_region();
+        let unmap = |at: usize, bytes: usize| {
+            if at != 0 {
+                // SAFETY: mapped by `map`, and used by nobody behind the region's close.
+                unsafe { libc::munmap(at as *mut _, bytes) };
+            }
+        };
+        if self.undone != 0 {
+            unmap(self.base + MIRROR_DISTANCE, self.size);
         }
+        unmap(self.base, self.size);
+        unmap(self.undone, whole_pages(self.size / 8));
+        unmap(self.owners, owner_bytes(self.size));
+    }
+}
+
+/// A word for each block.
+fn owner_bytes(size: usize) -> usize {
+    whole_pages(((size >> BLOCK_BITS) + 1) * 4)
+}
+
+fn map_anywhere(bytes: usize) -> Result<usize, Error> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: new memory, wherever there is room.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), whole_pages(bytes), protection, flags, -1, 0) };
+    match at == libc::MAP_FAILED {
+        true => Err(Error::last_os("there is no memory for what is known of the region's words")),
+        false => Ok(at as usize),
     }
 }
 

@@ -16,12 +16,10 @@ use crate::layout::{PAGE, REGION_BYTES_MAX, WINDOW, whole_pages};
 use crate::memory::Memory;
 use crate::roots::{self, Roots};
 use crate::slots::{Slots, data_offset};
-use crate::{fence, live, protocol, watch};
+use crate::{capture, live, save, watch};
 
 /// Smallest region, in bytes.
 pub const REGION_BYTES_MIN: usize = 64 * 1024;
-/// How much less important than the program the writing thread is.
-const NICE: i32 = 10;
 /// Pages that the library itself looks at when it recovers a region: roots and the allocator's data.
 const PAGES_FIRST: usize = (HEAP_OFFSET + heap::DATA_BYTES).div_ceil(PAGE);
 /// Where the allocator begins.
@@ -85,7 +83,7 @@ impl Region {
             return Err(Error::BadSize(options.size));
         }
         let place = Place::take()?;
-        fence::prepare()?;
+        save::prepare_process();
         let pages_first = if options.verify { usize::MAX } else { PAGES_FIRST };
         let (slots, found) = Slots::open(DiskFile::open_pair(path)?, size, WINDOW, pages_first)?;
         let (base, size) = (slots.base(), slots.size());
@@ -104,12 +102,14 @@ impl Region {
             memory.warm_all()?;
         }
         watch::begin(base, size);
-        protocol::thaw();
+        // What is stored from here on is known to be saved.
+        capture::rest();
+        memory.use_up_to((PAGES_FIRST * PAGE).max(slots.written_bytes()) + heap::BEHIND_BYTES);
         let recovered = found.map(|found| found.generation);
         let parts = match parts_of(base, size, recovered.is_some(), path) {
             Ok(parts) => Mutex::new(parts),
             Err(error) => {
-                protocol::stop();
+                capture::stop();
                 return Err(error);
             }
         };
@@ -120,7 +120,7 @@ impl Region {
         let thread = match begin_thread(&checkpoints, &memory, slots, recovered.is_some()) {
             Ok(thread) => Some(thread),
             Err(error) => {
-                protocol::stop();
+                capture::stop();
                 return Err(error);
             }
         };
@@ -135,6 +135,12 @@ impl Region {
             recovered,
             process: std::process::id(),
         })
+    }
+
+    /// Its memory, while no checkpoint is under way.
+    #[cfg(test)]
+    pub(crate) fn while_idle<T>(&self, action: impl FnOnce(&Memory) -> T) -> T {
+        self.checkpoints.while_idle(|| action(&self.memory))
     }
 
     fn parts(&self) -> MutexGuard<'_, Parts> {
@@ -160,6 +166,7 @@ impl Region {
         assert!(alignment.is_power_of_two(), "an alignment is a power of two");
         let at = self.parts().heap.allocate(size, alignment).ok_or(Error::OutOfMemory(size))?;
         let end = at + size - self.memory.base;
+        self.memory.use_up_to(end + heap::BEHIND_BYTES);
         // A child has no thread that does it.
         if self.checkpoints.is_ahead(end) && self.not_in_a_child().is_ok() {
             self.checkpoints.warm(end);
@@ -260,9 +267,9 @@ impl Region {
         self.checkpoints.wait_verified(timeout)
     }
 
-    /// Waits until the mirror is up to date again behind the last checkpoint.
+    /// Waits until no checkpoint is under way: the next one would be of the moment when it is asked for.
     pub fn wait_idle(&self) {
-        // In a child nobody brings it up to date.
+        // In a child nobody takes any.
         if self.not_in_a_child().is_ok() {
             self.checkpoints.wait_idle();
         }
@@ -278,17 +285,16 @@ impl Region {
         self.checkpoints.set_rate(bytes);
     }
 
-    /// Addresses of words that differ from the mirror and stay so, one for each page: stores
-    /// that no barrier followed. No checkpoint is begun meanwhile. With `RETROVANE_MIRROR_CHECK` also those of before each
-    /// checkpoint, behind which they may not be seen any more. With `RETROVANE_MIRROR_WATCH`, which
-    /// names such addresses of a run before, it says whose stores they were.
-    pub fn differences(&self) -> Vec<usize> {
+    /// Addresses of words that were stored to without a barrier since the region was opened, one for each page. They are known where
+    /// `RETROVANE_MIRROR_CHECK` was in the environment then, else this is an error. No checkpoint is begun meanwhile. With
+    /// `RETROVANE_MIRROR_WATCH`, which names such addresses of a run before, it says whose stores they were.
+    pub fn differences(&self) -> Result<Vec<usize>, Error> {
         if self.not_in_a_child().is_err() {
-            return Vec::new();
+            return Ok(Vec::new());
         }
-        let found = self.checkpoints.while_idle(|| self.checkpoints.missed(&self.memory));
+        let found = self.checkpoints.while_idle(|| self.checkpoints.missed(&self.memory))?;
         watch::tell(&found);
-        found
+        Ok(found)
     }
 
     /// What was done so far.
@@ -310,7 +316,7 @@ impl Drop for Region {
             // A panic of that thread was reported by itself.
             let _ = thread.join();
         }
-        protocol::stop();
+        capture::stop();
         drop(Place);
     }
 }
@@ -335,22 +341,19 @@ fn begin_thread(
     is_recovered: bool,
 ) -> Result<JoinHandle<()>, Error> {
     let (checkpoints, memory) = (checkpoints.clone(), memory.clone());
-    let begin = move || {
-        // SAFETY: the call changes this thread's priority only.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, libc::gettid() as u32, NICE) };
-        checkpoints.run(&memory, &mut slots, is_recovered);
-    };
+    // It is as important as the program's threads: while it captures a checkpoint, they save what they store to.
+    let begin = move || checkpoints.run(&memory, &mut slots, is_recovered);
     std::thread::Builder::new()
         .name("mirror".into())
         .spawn(begin)
         .map_err(|_| Error::last_os("the thread that writes checkpoints cannot be started"))
 }
 
-/// A child of fork(2) has a copy of the region, and no checkpoints: its stores are made once.
+/// A child of fork(2) has a copy of the region, and no checkpoints: it saves nothing.
 fn no_checkpoints_in_children() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     extern "C" fn in_child() {
-        protocol::stop();
+        capture::stop();
     }
     ONCE.call_once(|| {
         // SAFETY: the handler stores to two atomics.

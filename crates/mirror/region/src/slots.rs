@@ -240,6 +240,15 @@ impl<F: SlotFile> Slots<F> {
         })
     }
 
+    /// Bytes up to the last page that was ever written, but for the last ones of all, which always are.
+    pub fn written_bytes(&self) -> usize {
+        let pages = self.size / PAGE;
+        (0..pages.saturating_sub(2))
+            .rev()
+            .find(|page| self.hash(*page) != 0)
+            .map_or(0, |page| (page + 1) * PAGE)
+    }
+
     /// True if one of these pages was ever written.
     pub fn is_any_written(&self, pages: std::ops::Range<usize>) -> bool {
         let end = pages.end.min(self.size / PAGE);
@@ -264,14 +273,6 @@ impl<F: SlotFile> Slots<F> {
         }
         self.verified = end;
         Ok(&self.damaged[known..])
-    }
-
-    /// The pages that a checkpoint may write, of which these have changed since the last one.
-    pub fn pages_with(&self, changed: &Pages) -> Pages {
-        let mut pages = changed.clone();
-        self.stale.iter().for_each(|stale| pages.add(stale));
-        (0..self.size / PAGE).filter(|page| self.hash(*page) != 0).for_each(|page| pages.insert(page));
-        pages
     }
 
     /// Makes the next checkpoint durable: `changed` since the last one that was begun. `copy` copies bytes from an offset

@@ -1,4 +1,4 @@
-//! Which instruction stored last to a word: for stores that no barrier followed.
+//! Which instruction stored last to a word: for stores without a barrier.
 //!
 //! The pages that `RETROVANE_MIRROR_WATCH` names cannot be written. A store to one of them
 //! faults; the handler lets that one instruction write, by a single step, and notes its
@@ -145,15 +145,6 @@ extern "C" fn on_step(signal: i32, _info: *mut libc::siginfo_t, context: *mut c_
     context.uc_mcontext.gregs[libc::REG_EFL as usize] &= !TRAP_FLAG;
 }
 
-/// Does something whose stores are mirrored, and which a signal must not interrupt at each of them.
-pub fn unwatched<T>(address: usize, action: impl FnOnce() -> T) -> T {
-    let Some(watched) = find(address) else { return action() };
-    watched.protect(libc::PROT_READ | libc::PROT_WRITE);
-    let result = action();
-    watched.protect(libc::PROT_READ);
-    result
-}
-
 /// Says which stores words are from that differ from the mirror.
 pub fn tell(addresses: &[usize]) {
     if all().is_empty() {
@@ -163,16 +154,16 @@ pub fn tell(addresses: &[usize]) {
         let instruction = find(address).map_or(0, |watched| watched.last[address % PAGE / 8].load(Relaxed));
         match (find(address), instruction) {
             (None, _) => eprintln!(
-                "retrovane-mirror: {address:#x} differs from its mirror, and is not watched: \
+                "retrovane-mirror: {address:#x} changed without being saved, and is not watched: \
                  {VARIABLE}={address:#x} shows the store"
             ),
             (Some(_), 0) => eprintln!(
-                "retrovane-mirror: {address:#x} differs from its mirror, and no store to it was seen: \
+                "retrovane-mirror: {address:#x} changed without being saved, and no store to it was seen: \
                  another thread's, or the kernel's"
             ),
             (Some(_), at) => {
                 eprintln!(
-                    "retrovane-mirror: {address:#x} differs from its mirror: stored to by {}",
+                    "retrovane-mirror: {address:#x} changed without being saved: stored to by {}",
                     place(at)
                 );
             }
