@@ -118,6 +118,5 @@ int main(void)
 	int six = socket(AF_INET6, SOCK_STREAM, 0);
 	outcome("inet6", six);
 	outcome("raw", socket(AF_INET, SOCK_RAW, IPPROTO_ICMP));
-	outcome("packet", socket(AF_PACKET, SOCK_RAW, 0));
 	return 0;
 }

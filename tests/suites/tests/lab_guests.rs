@@ -27,7 +27,6 @@ const OTHER_BY_DESIGN: &[(&str, &str)] = &[
     ("shared_processors", "all of a lab runs on one processor, whatever is set"),
     ("sigsuspend_several", "it reads in /proc which call the kernel has a thread in"),
     ("socket_options", "it reads back a filter of packets"),
-    ("sockets_inet", "there is no urgent data"),
     ("stat", "the time of the last read is that of the last change"),
     ("stop_the_world", "it traces its own threads (ptrace)"),
     ("traces_child", "it traces another process (ptrace)"),

@@ -13,6 +13,7 @@
 mod error;
 mod hosts;
 mod link;
+mod options;
 mod packet;
 mod ping;
 mod random;
@@ -35,7 +36,7 @@ pub use ping::{Echo, Pings, checksum};
 pub use random::Random;
 pub use segment::Segment;
 pub use sharing::Sharing;
-pub use sockets::{Datagram, Kind, Socket, SocketId, Transport};
+pub use sockets::{Datagram, Kind, Sending, Socket, SocketId, Transport};
 pub use tcp::{End, Info, RECEIVE_BYTES_MAX, SEGMENT_BYTES_MAX, SEND_BYTES_MAX, State};
 
 use link::Direction;
@@ -197,10 +198,10 @@ impl Fabric {
     /// Does something with a stream's end, sends what it says, and notes what came of it.
     fn with_stream(&mut self, id: SocketId, act: impl FnOnce(&mut End) -> Vec<Segment>) {
         let is_unlimited = self.is_way_unlimited(id);
-        let Some(Socket { kind: Kind::Stream(end), no_delay, .. }) = self.sockets.get_mut(&id) else {
+        let Some(Socket { kind: Kind::Stream(end), no_delay, corked, .. }) = self.sockets.get_mut(&id) else {
             return;
         };
-        end.set_way(is_unlimited, *no_delay);
+        end.set_way(is_unlimited, [*no_delay, *corked]);
         let was = end.state;
         let segments = act(end);
         let is = end.state;

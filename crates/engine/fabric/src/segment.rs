@@ -18,6 +18,8 @@ pub struct Segment {
     pub fin: bool,
     pub rst: bool,
     pub ack: bool,
+    /// The number behind the last urgent byte (RFC 6093); 0: there is none that is not acknowledged.
+    pub urgent: u64,
     /// Bytes that the sender of this has room for behind `acknowledged`.
     pub window: u64,
     /// When it was sent, in milliseconds, and what the sender saw last of the other end's (RFC 7323). 0: none.

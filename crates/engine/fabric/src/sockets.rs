@@ -27,6 +27,16 @@ pub enum Transport {
     Datagram,
 }
 
+/// How bytes are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sending {
+    Plain,
+    /// More follows (MSG_MORE): what fills no segment is held.
+    More,
+    /// The last one is urgent (MSG_OOB).
+    Urgent,
+}
+
 /// A datagram that has arrived.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Datagram {
@@ -66,8 +76,9 @@ pub struct Socket {
     /// With `is_v6`: it takes nothing that comes by IPv4.
     pub v6_only: bool,
     pub(crate) sharing: Sharing,
-    /// TCP_NODELAY.
+    /// TCP_NODELAY, TCP_CORK.
     pub(crate) no_delay: bool,
+    pub(crate) corked: bool,
     /// SO_BROADCAST.
     pub broadcasts: bool,
     /// Groups whose datagrams it gets.
@@ -97,6 +108,7 @@ impl Socket {
             v6_only: false,
             sharing: Sharing::default(),
             no_delay: false,
+            corked: false,
             broadcasts: false,
             groups: BTreeSet::new(),
             hears_itself: true,
@@ -142,62 +154,8 @@ impl Fabric {
         self.add(Socket::new(host, kind, is_v6))
     }
 
-    fn get(&mut self, id: SocketId) -> Result<&mut Socket, Error> {
+    pub(crate) fn get(&mut self, id: SocketId) -> Result<&mut Socket, Error> {
         self.sockets.get_mut(&id).ok_or(Error::Invalid)
-    }
-
-    /// TCP_NODELAY: what waits because it is small does not any more.
-    pub fn set_no_delay(&mut self, id: SocketId, is_set: bool) {
-        let now_ns = self.now_ns;
-        if let Some(socket) = self.sockets.get_mut(&id) {
-            socket.no_delay = is_set;
-        }
-        if is_set {
-            self.with_stream(id, |end| end.sendable(now_ns));
-        }
-    }
-
-    /// SO_BROADCAST.
-    pub fn set_broadcasts(&mut self, id: SocketId, broadcasts: bool) {
-        if let Some(socket) = self.sockets.get_mut(&id) {
-            socket.broadcasts = broadcasts;
-        }
-    }
-
-    /// IP_MULTICAST_LOOP.
-    pub fn set_hears_itself(&mut self, id: SocketId, hears: bool) {
-        if let Some(socket) = self.sockets.get_mut(&id) {
-            socket.hears_itself = hears;
-        }
-    }
-
-    /// The socket gets what is sent to a group.
-    ///
-    /// # Errors
-    /// The address is no group's, or the socket is in it.
-    pub fn join(&mut self, id: SocketId, group: IpAddr) -> Result<(), Error> {
-        let socket = self.get(id)?;
-        match (group.is_multicast(), socket.groups.insert(group)) {
-            (false, _) => Err(Error::Invalid),
-            (true, false) => Err(Error::InUse),
-            (true, true) => Ok(()),
-        }
-    }
-
-    /// It does not any more.
-    ///
-    /// # Errors
-    /// It did not before.
-    pub fn leave(&mut self, id: SocketId, group: IpAddr) -> Result<(), Error> {
-        let was_in = self.get(id)?.groups.remove(&group);
-        if was_in { Ok(()) } else { Err(Error::NotOurs) }
-    }
-
-    /// IPV6_V6ONLY.
-    pub fn set_v6_only(&mut self, id: SocketId, only: bool) {
-        if let Some(socket) = self.sockets.get_mut(&id) {
-            socket.v6_only = only;
-        }
     }
 
     /// Gives a socket its address.
@@ -343,16 +301,29 @@ impl Fabric {
     /// # Errors
     /// There is no connection, or nothing more can be sent.
     pub fn give(&mut self, id: SocketId, bytes: &[u8]) -> Result<usize, Error> {
+        self.give_as(id, bytes, Sending::Plain)
+    }
+
+    /// The same of bytes that are sent in another way.
+    ///
+    /// # Errors
+    /// As [`Fabric::give`].
+    pub fn give_as(&mut self, id: SocketId, bytes: &[u8], how: Sending) -> Result<usize, Error> {
         let (now_ns, is_unlimited) = (self.now_ns, self.is_way_unlimited(id));
-        let Socket { kind: Kind::Stream(end), no_delay, .. } = self.get(id)? else {
+        let Socket { kind: Kind::Stream(end), no_delay, corked, .. } = self.get(id)? else {
             return Err(Error::NotConnected);
         };
         if !end.is_open() || end.send_ends {
             return Err(Error::Ended);
         }
-        end.set_way(is_unlimited, *no_delay);
+        end.set_way(is_unlimited, [*no_delay, *corked]);
+        end.set_more(how == Sending::More);
         let taken = end.give(bytes);
+        if how == Sending::Urgent && taken == bytes.len() {
+            end.mark_urgent();
+        }
         let segments = end.sendable(now_ns);
+        end.set_more(false);
         self.send_segments(id, segments);
         Ok(taken)
     }

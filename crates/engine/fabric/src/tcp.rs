@@ -2,7 +2,8 @@
 //! CUBIC, what is lost by selective acknowledgements and their times (RACK), tails probed, acknowledgements delayed,
 //! buffers that grow with what they carry. ADR 0107 has the list, and how it compares.
 //!
-//! Deliberately absent: segmentation by a pace, ECN, TCP_CORK, fast open, urgent data; windows are plain numbers.
+//! Deliberately absent: segmentation by a pace, ECN, fast open; windows are plain numbers. Urgent data comes in its place
+//! among the others, and is announced with them.
 
 mod acknowledging;
 mod congestion;
@@ -93,6 +94,12 @@ pub struct End {
     /// TCP_NODELAY: small segments do not wait for each other.
     no_delay: bool,
     small_end: u64,
+    /// TCP_CORK: what does not fill a segment waits for more, for as long as the timer of windows.
+    corked: bool,
+    /// MSG_MORE: the same of what was given last.
+    more: bool,
+    /// The number behind the last urgent byte that was given; 0: none was.
+    urgent_end: u64,
     /// The program sends nothing more.
     pub send_ends: bool,
     own_fin_at: Option<u64>,
@@ -135,6 +142,9 @@ impl End {
             segment_bytes: SEGMENT_BYTES_MAX,
             no_delay: false,
             small_end: 0,
+            corked: false,
+            more: false,
+            urgent_end: 0,
             send_ends: false,
             own_fin_at: None,
             fin_acknowledged: false,
@@ -180,7 +190,8 @@ impl End {
 
     fn header(&mut self, now_ns: u64, sequence: u64) -> Segment {
         let ack = self.state != State::SynSent;
-        let mut segment = Segment { sequence, ack, stamp: Self::stamp(now_ns), ..Segment::default() };
+        let urgent = if self.urgent_end > sequence { self.urgent_end } else { 0 };
+        let mut segment = Segment { sequence, ack, urgent, stamp: Self::stamp(now_ns), ..Segment::default() };
         self.incoming.tell(&mut segment);
         segment
     }
@@ -190,9 +201,9 @@ impl End {
         1 + (now_ns / MILLISECOND) as u32
     }
 
-    /// How the way to the other end is: one without limits takes many packets at once. And TCP_NODELAY.
-    pub fn set_way(&mut self, is_unlimited: bool, no_delay: bool) {
-        self.no_delay = no_delay;
+    /// How the way to the other end is: one without limits takes many packets at once. And TCP_NODELAY, and TCP_CORK.
+    pub fn set_way(&mut self, is_unlimited: bool, [no_delay, corked]: [bool; 2]) {
+        (self.no_delay, self.corked) = (no_delay, corked);
         self.segment_bytes = if is_unlimited { SEGMENT_BYTES_OFFLOADED } else { SEGMENT_BYTES_MAX };
         if is_unlimited {
             self.incoming.open_wide();
@@ -260,6 +271,26 @@ impl End {
         taken
     }
 
+    /// What is given until the next call of this is to be held until more comes (MSG_MORE), as far as it fills no segment.
+    pub fn set_more(&mut self, more: bool) {
+        self.more = more;
+    }
+
+    /// The last of the bytes that were given is urgent.
+    pub fn mark_urgent(&mut self) {
+        self.urgent_end = self.unacknowledged + self.send.len() as u64;
+    }
+
+    /// Where among the bytes that were not read the last urgent one is.
+    pub fn urgent_at(&self) -> Option<usize> {
+        self.incoming.urgent_at()
+    }
+
+    /// All that was given is where it should be, and the other end knows that nothing more comes.
+    pub fn has_delivered(&self) -> bool {
+        self.fin_acknowledged || !self.is_open()
+    }
+
     /// The program takes bytes. A segment, if the other end is to be told.
     pub fn take(&mut self, now_ns: u64, bytes: usize) -> Option<Segment> {
         let bytes = bytes.min(self.incoming.ready.len());
@@ -312,6 +343,7 @@ impl End {
                     self.congestion.proceed(&progress);
                     self.sendable(now_ns)
                 }
+                Timer::Window if self.peer_edge > self.next => self.send_held(now_ns),
                 Timer::Window => {
                     self.round_trips.back_off();
                     self.arm(now_ns, None);

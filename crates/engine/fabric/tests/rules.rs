@@ -182,7 +182,7 @@ fn an_answer_carries_the_acknowledgement_and_without_one_it_comes_late() {
 fn small_segments_wait_for_each_other_unless_told_not_to() {
     for no_delay in [false, true] {
         let mut pair = Pair::new(10 * MILLISECOND);
-        pair.ends[0].set_way(false, no_delay);
+        pair.ends[0].set_way(false, [no_delay, false]);
         pair.give(0, 3);
         pair.give(0, 3);
         assert_eq!(pair.data_sent().len(), if no_delay { 2 } else { 1 });
@@ -317,4 +317,55 @@ fn a_queue_holds_what_was_said_and_headers_take_time() {
     let at = "10.0.0.2:9".parse().expect("an address");
     let packet = fabric::Packet { from: at, to: at, content: fabric::Content::Tcp(segment) };
     assert_eq!(packet.bytes(), 1514);
+}
+
+#[test]
+fn what_is_corked_goes_when_it_fills_a_segment_or_after_a_while() {
+    let mut pair = Pair::new(MILLISECOND);
+    pair.ends[0].set_way(false, [true, true]);
+    pair.give(0, FULL / 2);
+    pair.for_ns(150 * MILLISECOND);
+    assert_eq!(pair.data_sent().len(), 0);
+    pair.give(0, FULL);
+    assert_eq!(pair.data_sent().len(), 1, "one is full");
+    pair.for_ns(150 * MILLISECOND);
+    assert_eq!(pair.data_sent().len(), 0);
+    pair.for_ns(150 * MILLISECOND);
+    assert_eq!(pair.data_sent().len(), 1, "it was held for 200 ms");
+    assert_eq!(pair.ends[1].received().len(), FULL + FULL / 2);
+    pair.give(0, 10);
+    pair.ends[0].set_way(false, [true, false]);
+    let segments = pair.ends[0].sendable(pair.now_ns);
+    assert_eq!(segments.len(), 1, "it is not corked any more");
+}
+
+#[test]
+fn what_more_follows_goes_with_it() {
+    let mut pair = Pair::new(MILLISECOND);
+    pair.ends[0].set_more(true);
+    pair.give(0, 10);
+    pair.ends[0].set_more(false);
+    assert_eq!(pair.data_sent().len(), 0);
+    pair.give(0, 10);
+    let sent = pair.take_sent(0);
+    assert_eq!(sent.iter().map(|(_, one)| one.data.len()).collect::<Vec<_>>(), [20]);
+}
+
+#[test]
+fn urgent_data_is_announced_until_it_is_acknowledged() {
+    let mut pair = Pair::new(MILLISECOND);
+    pair.ends[0].give(b"abU");
+    pair.ends[0].mark_urgent();
+    let segments = pair.ends[0].sendable(pair.now_ns);
+    pair.put(0, segments);
+    pair.for_ns(10 * MILLISECOND);
+    assert_eq!(pair.ends[1].urgent_at(), Some(2));
+    pair.ends[1].take(pair.now_ns, 2);
+    assert_eq!(pair.ends[1].urgent_at(), Some(0));
+    pair.ends[1].take(pair.now_ns, 1);
+    assert_eq!(pair.ends[1].urgent_at(), None);
+    pair.take_sent(0);
+    pair.give(0, 5);
+    let urgent: Vec<u64> = pair.take_sent(0).iter().map(|(_, one)| one.urgent).collect();
+    assert_eq!(urgent, [0]);
 }

@@ -61,6 +61,8 @@ impl Engine {
         let gone = || std::io::Error::from_raw_os_error(libc::ESRCH);
         let handle = PidFd::open(pid).ok_or_else(|| LabError::Process { pid, source: gone() })?;
         let node = parent.and_then(|parent| self.processes.processes.get(&parent)?.node);
+        let limit = parent.and_then(|parent| Some(self.processes.processes.get(&parent)?.processor.limit));
+        let processor = ProcessorTime { limit: limit.unwrap_or_default(), ..ProcessorTime::default() };
         let process = Process {
             node,
             parent,
@@ -70,7 +72,7 @@ impl Engine {
             space,
             waited_by: None,
             alarm: None,
-            processor: ProcessorTime::default(),
+            processor,
             began_ns: self.now_ns,
             sizes: crate::sizes::Known::default(),
             is_labs_own: false,

@@ -73,6 +73,9 @@ impl Engine {
         if call.number == libc::SYS_socket {
             return Outcome::Answer(self.open_socket(&call));
         }
+        if call.number == libc::SYS_close {
+            return Outcome::Answer(self.linger(inode));
+        }
         let id = if inode == 0 { None } else { self.placeholders.find(inode) };
         let answer = match id {
             Some(id) => self.on_socket(id, &call),
@@ -308,29 +311,11 @@ impl Engine {
         Answer::kind(lab_answer::KERNEL)
     }
 
-    /// A call that moves a stream's bytes: the kernel does it, but for urgent ones.
-    fn on_stream(&mut self, call: &Call) -> Answer {
-        let (flags, sends) = match call.number {
-            libc::SYS_sendto | libc::SYS_recvfrom => (call.args[3], call.number == libc::SYS_sendto),
-            libc::SYS_sendmsg | libc::SYS_recvmsg => (call.args[2], call.number == libc::SYS_sendmsg),
-            _ => (0, false),
-        };
-        if flags & libc::MSG_OOB as u64 == 0 {
-            return Answer::kind(lab_answer::STREAM);
-        }
-        if !sends {
-            // As of a stream on which none has come.
-            return Answer::error(libc::EINVAL);
-        }
-        self.name_unsupported(call.slot, "send(2) with MSG_OOB: no urgent data travels in a lab");
-        Answer::error(libc::EOPNOTSUPP)
-    }
-
     // --- datagrams ---
 
     fn move_datagrams(&mut self, id: SocketId, call: &Call) -> Answer {
         if self.fabric.socket(id).is_some_and(|socket| !matches!(socket.kind, Kind::Datagram { .. })) {
-            return self.on_stream(call);
+            return self.on_stream(id, call);
         }
         match call.number {
             libc::SYS_sendto | libc::SYS_sendmsg | libc::SYS_write | libc::SYS_writev => {
@@ -399,6 +384,11 @@ impl Engine {
                 }
             }
         })
+    }
+
+    /// What a call is to send.
+    pub fn data_of(process: &Process, call: &Call) -> Option<Vec<u8>> {
+        process.memory.gather(&Self::message(process, call)?.parts)
     }
 
     fn send_datagram(&mut self, id: SocketId, call: &Call, _at: u64) -> Answer {

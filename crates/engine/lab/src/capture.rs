@@ -154,7 +154,8 @@ fn pseudo_header(from: IpAddr, to: IpAddr, protocol: u8, bytes: usize) -> Vec<u8
 fn tcp(bytes: &mut Vec<u8>, from: SocketAddr, to: SocketAddr, segment: &fabric::Segment) -> u8 {
     let flag = |is: bool, bit: u8| if is { bit } else { 0 };
     let flags = flag(segment.fin, 1) | flag(segment.syn, 2) | flag(segment.rst, 4) | flag(segment.ack, 16);
-    let flags = flags | flag(!segment.data.is_empty(), 8);
+    let flags = flags | flag(!segment.data.is_empty(), 8) | flag(segment.urgent != 0, 32);
+    let urgent = segment.urgent.saturating_sub(segment.sequence).min(u64::from(u16::MAX)) as u16;
     let begin = bytes.len();
     bytes.extend(from.port().to_be_bytes());
     bytes.extend(to.port().to_be_bytes());
@@ -164,7 +165,8 @@ fn tcp(bytes: &mut Vec<u8>, from: SocketAddr, to: SocketAddr, segment: &fabric::
     bytes.extend([((20 + options.len()) << 2) as u8, flags]);
     let window = if segment.syn { segment.window } else { segment.window >> WINDOW_SCALE };
     bytes.extend((window.min(u64::from(u16::MAX)) as u16).to_be_bytes());
-    bytes.extend([0, 0, 0, 0]);
+    bytes.extend([0, 0]);
+    bytes.extend(urgent.to_be_bytes());
     bytes.extend(options);
     bytes.extend(&segment.data);
     let pseudo = pseudo_header(from.ip(), to.ip(), TCP, bytes.len() - begin);

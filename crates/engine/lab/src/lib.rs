@@ -24,6 +24,7 @@ mod digest;
 mod engine;
 mod files;
 mod futexes;
+mod held;
 mod idle_turns;
 mod log;
 mod looks;

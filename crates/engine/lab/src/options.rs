@@ -1,6 +1,7 @@
 //! Options of sockets: what each does, and what is answered. docs/LAB.md has the list.
 
 use std::net::IpAddr;
+use std::sync::atomic::Ordering;
 
 use fabric::{Kind, SEGMENT_BYTES_MAX, SocketId};
 use lane_protocol::lab_answer;
@@ -87,6 +88,11 @@ impl Engine {
             (SOL_SOCKET, libc::SO_REUSEPORT) => {
                 self.fabric.share_address(id, |sharing| sharing.port = number.unwrap_or(0) != 0);
             }
+            (IPPROTO_TCP, libc::TCP_CORK) => {
+                // What was written before is sent as it was.
+                self.follow_placeholder(id.0, rustix::event::epoll::EventFlags::empty());
+                self.fabric.set_cork(id, number.unwrap_or(0) != 0);
+            }
             (IPPROTO_TCP, libc::TCP_NODELAY) => self.fabric.set_no_delay(id, number.unwrap_or(0) != 0),
             (SOL_SOCKET, libc::SO_BROADCAST) => self.fabric.set_broadcasts(id, number.unwrap_or(0) != 0),
             (IPPROTO_IP, libc::IP_MULTICAST_LOOP) | (IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP) => {
@@ -108,9 +114,15 @@ impl Engine {
         if let Some(placeholder) = self.placeholders.get(id) {
             placeholder.options.insert((level, name), value);
         }
-        // How long a call may wait is the kernel's to know: streams are read there.
+        let lingers = self.placeholders.get(id).is_some_and(|one| one.lingers_ns().is_some());
+        if lingers {
+            self.memory.lab().lingers.store(1, Ordering::Relaxed);
+        }
+        // How long a call may wait is the kernel's to know, and where an urgent byte is: streams are read there.
         match (level, name as i32) {
-            (SOL_SOCKET, libc::SO_RCVTIMEO | libc::SO_SNDTIMEO) => Answer::kind(lab_answer::KERNEL),
+            (SOL_SOCKET, libc::SO_RCVTIMEO | libc::SO_SNDTIMEO | libc::SO_OOBINLINE) => {
+                Answer::kind(lab_answer::KERNEL)
+            }
             _ => Answer::result(0),
         }
     }

@@ -9,16 +9,18 @@ use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
-use fabric::{Kind, SocketId, State};
+use fabric::{Kind, Sending, SocketId, State};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::net::SendFlags;
 
-use crate::calls::SOL_SOCKET;
 use crate::engine::Engine;
 
 /// Bytes that are moved at a time.
 const CHUNK_BYTES: usize = 64 << 10;
+/// How the kernel is given an urgent byte for a program; where it knows none among Unix sockets (before Linux 5.15), it is
+/// one as any other.
+const URGENT: SendFlags = SendFlags::OOB.union(SendFlags::DONTWAIT).union(SendFlags::NOSIGNAL);
 /// Tokens from here on are nodes' outputs, not sockets.
 pub const OUTPUT_TOKENS: u64 = 1 << 62;
 
@@ -39,8 +41,11 @@ pub struct Placeholder {
     end: End,
     /// The program's end is full, so that it cannot be written to before there is a connection.
     pub connecting: bool,
-    /// Bytes for the program that its end had no room for.
+    /// Bytes for the program that its end had no room for, and whether that is an urgent one.
     pending: Vec<u8>,
+    is_urgent: bool,
+    /// What the program sends is held for more (MSG_MORE).
+    pub more: bool,
     /// Bytes that say that something waits.
     pub marks: usize,
     told_end: bool,
@@ -60,11 +65,23 @@ pub struct Placeholders {
     epoll: OwnedFd,
     sockets: BTreeMap<SocketId, Placeholder>,
     by_inode: BTreeMap<u64, SocketId>,
+    /// Those that were closed, by their inodes, while who closed them waits: until when.
+    pub lingering: BTreeMap<u64, (SocketId, u64)>,
 }
 
 impl Placeholders {
     pub fn new(epoll: OwnedFd) -> Placeholders {
-        Placeholders { epoll, sockets: BTreeMap::new(), by_inode: BTreeMap::new() }
+        Placeholders {
+            epoll,
+            sockets: BTreeMap::new(),
+            by_inode: BTreeMap::new(),
+            lingering: BTreeMap::new(),
+        }
+    }
+
+    /// How many streams hold what they sent last.
+    pub fn held(&self) -> u32 {
+        self.sockets.values().filter(|one| one.more).count() as u32
     }
 
     pub fn epoll(&self) -> &OwnedFd {
@@ -101,6 +118,8 @@ impl Placeholders {
             end,
             connecting: false,
             pending: Vec::new(),
+            is_urgent: false,
+            more: false,
             marks: 0,
             told_end: false,
             heard_end: false,
@@ -212,7 +231,7 @@ impl Engine {
         let waiting = self.fabric.waiting(id);
         let Some(socket) = self.fabric.socket(id) else { return };
         let (is_stream, state) = (socket.stream().is_some(), socket.stream().map(|end| end.state));
-        let Some(placeholder) = self.placeholders.get(id) else { return };
+        let Some(placeholder) = self.placeholders.get(id) else { return self.note_delivered(id) };
         let node = placeholder.node;
         if placeholder.connecting {
             match state {
@@ -245,7 +264,15 @@ impl Engine {
         let Some(placeholder) = self.placeholders.get(id) else { return };
         if placeholder.closed {
             let breaks_off = placeholder.breaks_off();
+            let lingers_ns = placeholder.lingers_ns().filter(|_| !breaks_off);
+            let (inode, held) = (placeholder.inode, placeholder.more);
             self.placeholders.remove(id);
+            if let Some(lingers_ns) = lingers_ns {
+                self.placeholders.lingering.insert(inode, (id, self.now_ns + lingers_ns));
+            }
+            if held {
+                self.tell_held();
+            }
             match breaks_off {
                 true => self.fabric.abort(id),
                 false => self.fabric.close(id),
@@ -286,8 +313,9 @@ impl Engine {
                 }
                 Read::Bytes(bytes) => {
                     let node = placeholder.node;
+                    let how = if placeholder.more { Sending::More } else { Sending::Plain };
                     // Of what is written to a connection that is over nothing is sent.
-                    let _ = self.fabric.give(id, &bytes);
+                    let _ = self.fabric.give_as(id, &bytes, how);
                     // There is room to write again.
                     self.touch_socket(node, id);
                 }
@@ -299,7 +327,7 @@ impl Engine {
     fn pump_in(&mut self, id: SocketId) {
         loop {
             let Some(stream) = self.fabric.socket(id).and_then(|socket| socket.stream()) else { return };
-            let waits = stream.received().len();
+            let (waits, urgent_at) = (stream.received().len(), stream.urgent_at());
             let is_broken = matches!(stream.state, State::Reset | State::TimedOut);
             let ended = stream.receive_ended() || !stream.is_open() && stream.state != State::SynSent;
             let Some(placeholder) = self.placeholders.get(id) else { return };
@@ -320,10 +348,18 @@ impl Engine {
                     }
                     return;
                 }
-                placeholder.pending = self.fabric.take(id, CHUNK_BYTES);
+                // An urgent byte travels alone.
+                placeholder.is_urgent = urgent_at == Some(0);
+                let bytes_max = urgent_at.map_or(CHUNK_BYTES, |at| at.clamp(1, CHUNK_BYTES));
+                placeholder.pending = self.fabric.take(id, bytes_max);
                 continue;
             }
             let pending = std::mem::take(&mut placeholder.pending);
+            if placeholder.is_urgent && rustix::net::send(end, &pending, URGENT) == Ok(1) {
+                let node = placeholder.node;
+                self.tell_urgent(node, id);
+                continue;
+            }
             match end.write(&pending) {
                 Ok(written) => placeholder.pending = pending[written..].to_vec(),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -377,11 +413,7 @@ impl Placeholder {
     /// Whether its connection does not end as one does that both are done with, now that the program has closed it: the
     /// program had not read all, or did not want to wait (SO_LINGER with no time).
     fn breaks_off(&self) -> bool {
-        let lingers = self.options.get(&(SOL_SOCKET, libc::SO_LINGER as u64));
-        let waits_not = lingers.is_some_and(|value| {
-            let words: Vec<&[u8]> = value.chunks(4).collect();
-            matches!(words[..], [on, time] if on != [0; 4] && time == [0; 4])
-        });
+        let waits_not = self.linger().is_some_and(|[on, seconds]| on != 0 && seconds == 0);
         let is_unread = || match &self.end {
             End::Stream(end) => matches!(read(end, 1), Read::Unread),
             End::Datagram(_) | End::Closed => false,

@@ -28,6 +28,8 @@ pub struct Watched {
     pub from_ns: u64,
     /// At how much from then it was looked at last.
     pub looked_ns: u64,
+    /// It has computed for as long as is left until its process's limit (RLIMIT_CPU), which is so much.
+    pub uses_up: Option<u64>,
 }
 
 /// How far time goes on where others can go on, and eight times as far with each time, up to 20 years.

@@ -18,6 +18,18 @@ pub struct ProcessorTime {
     pub ran_ns: u64,
     /// ITIMER_VIRTUAL and ITIMER_PROF: when, by `ran_ns`, and how often again.
     pub alarms: [Option<(u64, u64)>; 2],
+    /// RLIMIT_CPU: how many seconds until SIGXCPU, and until SIGKILL.
+    pub limit: CpuLimit,
+}
+
+/// A limit of processor time in seconds: a soft and a hard one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CpuLimit(pub [u64; 2]);
+
+impl Default for CpuLimit {
+    fn default() -> CpuLimit {
+        CpuLimit([libc::RLIM_INFINITY; 2])
+    }
 }
 
 impl ProcessorTime {

@@ -6,12 +6,72 @@ use injector::kill_process;
 
 use crate::calls::Call;
 use crate::engine::Engine;
+use crate::processes::ProcessorTime;
 use crate::questions::Answer;
+use crate::timers::{BILLION, bytes_of};
 
 /// What the timers send.
 const SIGNALS: [i32; 2] = [libc::SIGVTALRM, libc::SIGPROF];
 
+impl ProcessorTime {
+    /// What its limits send by now; the soft one each second once more.
+    fn pass_limits(&mut self) -> Option<i32> {
+        let seconds = self.ran_ns / BILLION;
+        let [soft, hard] = self.limit.0;
+        if seconds >= hard.max(1) {
+            return Some(libc::SIGKILL);
+        }
+        let is_over = seconds >= soft.max(1);
+        is_over.then(|| {
+            self.limit.0[0] = seconds + 1;
+            libc::SIGXCPU
+        })
+    }
+
+    /// How much is left until then.
+    fn left_of_limits(&self) -> Option<u64> {
+        let seconds = self.limit.0.into_iter().min().filter(|&seconds| seconds != libc::RLIM_INFINITY)?;
+        Some(seconds.max(1).saturating_mul(BILLION).saturating_sub(self.ran_ns).max(1))
+    }
+}
+
 impl Engine {
+    /// prlimit(2) of RLIMIT_CPU and its kin.
+    pub fn limit_processor(&mut self, call: &Call) -> Answer {
+        let args = call.args;
+        let (whose, new, old) = match call.number {
+            libc::SYS_setrlimit => (0, args[1], 0),
+            libc::SYS_getrlimit => (0, 0, args[1]),
+            _ => (args[0] as i32, args[2], args[3]),
+        };
+        let (own, node) = (self.processes.pid_of(call.slot), self.processes.node_of(call.slot));
+        let pid = match whose {
+            0 => own,
+            id => own.and_then(|own| self.processes.known_as(own, node, id)),
+        };
+        let Some(pid) = pid else { return Answer::error(libc::ESRCH) };
+        let was = self.processes.processes[&pid].processor.limit.0;
+        if new != 0 {
+            let given = self.memory_of(call).and_then(|memory| memory.words::<2>(new));
+            let Some([soft, hard]) = given else { return Answer::error(libc::EFAULT) };
+            if soft > hard {
+                return Answer::error(libc::EINVAL);
+            }
+            if hard > was[1] && !rustix::process::geteuid().is_root() {
+                return Answer::error(libc::EPERM);
+            }
+            if let Some(process) = self.processes.processes.get_mut(&pid) {
+                process.processor.limit.0 = [soft, hard];
+            }
+        }
+        if old == 0 { Answer::result(0) } else { self.put_or_fault(call, old, &bytes_of(&was)) }
+    }
+
+    /// What of processor time is left to a thread's process until its limit is reached.
+    pub fn left_of_limit(&self, slot: u32) -> Option<u64> {
+        self.processes.of_slot(slot)?.processor.left_of_limits()
+    }
+
     /// Time has passed for a thread that computes, from `from_ns` on: its timers of that may end.
     pub fn charge(&mut self, slot: u32, from_ns: u64) {
         let passed_ns = self.now_ns.saturating_sub(from_ns);
@@ -29,6 +89,7 @@ impl Engine {
             *alarm = missed.map(|missed| (at_ns + (missed + 1) * interval_ns, interval_ns));
             rung.push(signal);
         }
+        rung.extend(time.pass_limits());
         for &signal in &rung {
             kill_process(pid, signal);
         }

@@ -55,20 +55,25 @@ impl Engine {
     /// The thread that runs is silent: it is preempted where it has computed for long enough, and another one may have to
     /// go on before it does anything else.
     pub fn preempt_if_due(&mut self, slot: u32) {
-        let Some(after_ns) = self.spec.preempts_after_ns.filter(|_| self.others_could_go_on(slot)) else {
+        let Some(after_ns) = self.spec.preempts_after_ns else { return };
+        let (others, to_limit_ns) = (self.others_could_go_on(slot), self.left_of_limit(slot));
+        if !others && to_limit_ns.is_none() {
             return;
-        };
+        }
         let Some(pid) = self.processes.pid_of(slot) else { return };
         let was_preempted = self.preemption.before.contains(&slot);
         let limit_ns = if was_preempted { after_ns.min(AGAIN_NS) } else { after_ns };
+        // Nobody has to go on but time, to where the processor's is used up.
+        let limit_ns = if others { limit_ns } else { limit_ns.max(to_limit_ns.unwrap_or(0)) };
         let circle_ns = self.preemption.circle_ns(slot);
-        let finds_circles = self.spec.cpu == Cpu::None && !was_preempted;
+        let finds_circles = self.spec.cpu == Cpu::None && !was_preempted && others;
         match &mut self.preemption.watched {
             Some(watched) if watched.slot == slot => {
                 let ran_ns = processor_ns(watched.pid, watched.tid).unwrap_or(0);
                 let computes_ns = ran_ns.saturating_sub(watched.from_ns);
                 if computes_ns >= limit_ns {
                     (watched.from_ns, watched.looked_ns) = (ran_ns, 0);
+                    watched.uses_up = to_limit_ns.filter(|&left_ns| computes_ns >= left_ns);
                     watched.send(LAB_PREEMPTS, &self.memory.lab().slots[slot as usize]);
                 } else if finds_circles && computes_ns >= watched.looked_ns + circle_ns {
                     watched.looked_ns = computes_ns;
@@ -80,7 +85,7 @@ impl Engine {
                 let inner = self.memory.lab().slots[slot as usize].tid.load(Ordering::Relaxed);
                 let Some(tid) = thread_of(pid, inner) else { return };
                 let Some(from_ns) = processor_ns(pid, tid) else { return };
-                *watched = Some(Watched { slot, pid, tid, from_ns, looked_ns: 0 });
+                *watched = Some(Watched { slot, pid, tid, from_ns, looked_ns: 0, uses_up: None });
             }
         }
     }
@@ -141,7 +146,9 @@ impl Engine {
         }
         let is_stuck = self.spins_again(slot) > TURNS_WITHOUT_TIME && !self.starts_nodes();
         let from_ns = self.now_ns;
-        let by_processor_ns = self.left_of_processor(slot).map(|left_ns| from_ns.saturating_add(left_ns));
+        let uses_up = self.preemption.watched.as_ref().and_then(|watched| watched.uses_up);
+        let left_ns = self.left_of_processor(slot).into_iter().chain(uses_up).min();
+        let by_processor_ns = left_ns.map(|left_ns| from_ns.saturating_add(left_ns));
         if (is_alone || is_stuck)
             && let Some(at_ns) = self.next_time().into_iter().chain(by_processor_ns).min()
         {

@@ -89,6 +89,7 @@ impl Engine {
             libc::SYS_timerfd_settime => self.set_timer(call),
             libc::SYS_timerfd_gettime => self.get_timer(call),
             libc::SYS_setitimer | libc::SYS_getitimer | libc::SYS_alarm => self.alarm(call),
+            libc::SYS_prlimit64 | libc::SYS_setrlimit | libc::SYS_getrlimit => self.limit_processor(call),
             libc::SYS_clock_gettime => self.tell_time_of_other(call),
             libc::SYS_times => {
                 let ticks = self.now_since_boot_ns() / (BILLION / TICKS_PER_SECOND);

@@ -236,6 +236,10 @@ pub struct Lab {
     pub devices: [AtomicU64; LAB_DEVICES],
     /// The processors that nodes are told of, a bit each. The lab itself runs on one of them.
     pub processors: [AtomicU64; LAB_PROCESSOR_WORDS],
+    /// Streams whose program sent last what is held for more (MSG_MORE): before anything is sent the engine is told.
+    pub held: AtomicU32,
+    /// Not zero: a stream is to wait when it is closed (SO_LINGER).
+    pub lingers: AtomicU32,
     /// Counts questions; a futex word.
     pub doorbell: AtomicU32,
     /// Not zero: the engine sleeps on the doorbell, or is about to.

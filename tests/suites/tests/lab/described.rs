@@ -391,29 +391,6 @@ print('gone', libc.timer_delete(timer), libc.timer_delete(timer))
         ],
     },
     Lab {
-        name: "urgent_data_is_refused",
-        description: r#"
-            [node.one]
-            command = ["python3", "-c", """
-import socket
-l = socket.create_server(('', 700)); s = socket.create_connection(('one', 700)); c = l.accept()[0]
-s.sendall(b'abc')
-try: s.send(b'!', socket.MSG_OOB)
-except OSError as error: print('urgent:', error.errno)
-try: c.recv(1, socket.MSG_OOB)
-except OSError as error: print('none came:', error.errno)
-s.sendall(b'def'); print(c.recv(6, socket.MSG_WAITALL))
-"""]
-        "#,
-        code: 0,
-        lines: &[
-            "    0.000000 one | * not there in a lab: send(2) with MSG_OOB: no urgent data travels in a lab",
-            "    0.000000 one | urgent: 95",
-            "    0.000000 one | none came: 22",
-            "    0.000000 one | b'abcdef'",
-        ],
-    },
-    Lab {
         name: "bulk_without_delay",
         description: r#"
             [node.to]

@@ -1,4 +1,4 @@
-//! How connections end, and how programs begin beside others that compute.
+//! How connections end and what they hold back, and how programs begin beside others that compute.
 
 use super::daemons::{Daemon, PLAIN};
 
@@ -21,6 +21,65 @@ pub const LABS: &[Daemon] = &[
             "server | ended: b'read' b''",
             "client | read: b''",
         ],
+        ..PLAIN
+    },
+    // What is corked, what more follows, and who waits when it closes.
+    Daemon {
+        name: "held",
+        needs: &["python3"],
+        description: r#"
+            [node.server]
+            command = ["python3", "LAB/held.py", "receive"]
+            [node.client]
+            command = ["sh", "-c", "sleep 1; exec python3 LAB/held.py send server"]
+            [[link]]
+            between = ["server", "client"]
+            delay = "50ms"
+            rate = "100Mbit"
+        "#,
+        says: &[
+            "server | 20 at 100, 30 at 800, 40 at 1000",
+            "server | 30 at 100, 10 at 150",
+            "client | closed after 100 ms",
+            "server | 100 at 0",
+            "server | 1 at 0",
+        ],
+        ..PLAIN
+    },
+    // Urgent data, of which the receiver is told when all before it has come.
+    Daemon {
+        name: "urgent",
+        needs: &["python3"],
+        description: r#"
+            [node.server]
+            command = ["python3", "LAB/urgent.py", "receive"]
+            [node.client]
+            command = ["sh", "-c", "sleep 1; exec python3 LAB/urgent.py send server"]
+            [[link]]
+            between = ["server", "client"]
+            delay = "50ms"
+            rate = "100Mbit"
+            loss = 0.02
+        "#,
+        says: &[
+            "none came: 22",
+            "server | b'abc' b'!' after 100 ms",
+            "server | b'def'",
+            "server | True bytes, of which 10 urgent",
+        ],
+        ..PLAIN
+    },
+    // What a limit of processor time does to who computes, by a signal and at last.
+    Daemon {
+        name: "cpu_limit",
+        needs: &["python3"],
+        description: r#"
+            preempts_after = "50ms"
+            [node.one]
+            command = ["python3", "LAB/cpu_limit.py"]
+        "#,
+        says: &["one | 3 times, then killed by signal 9", "one | spent: 1 s", "one | * ended with 0"],
+        is_preempted: true,
         ..PLAIN
     },
     // What the first one waits for comes in a week: the other one begins before.

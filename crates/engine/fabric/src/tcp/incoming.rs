@@ -28,6 +28,8 @@ pub struct Incoming {
     pub ended: bool,
     ends_at: Option<u64>,
     behind_holes: BTreeMap<u64, Vec<u8>>,
+    /// The number behind the last urgent byte; 0: there was none.
+    urgent_end: u64,
     /// What is there of these, the latest first; and what came twice.
     blocks: Vec<(u64, u64)>,
     twice: Option<(u64, u64)>,
@@ -59,6 +61,7 @@ impl Incoming {
             ended: false,
             ends_at: None,
             behind_holes: BTreeMap::new(),
+            urgent_end: 0,
             blocks: Vec::new(),
             twice: None,
             acknowledged: 0,
@@ -111,9 +114,17 @@ impl Incoming {
         self.is_conversation = false;
     }
 
+    /// Where in `ready` the last urgent byte is.
+    pub fn urgent_at(&self) -> Option<usize> {
+        let end = self.expected - u64::from(self.ended);
+        let at = self.urgent_end.checked_sub(1)?.checked_sub(end - self.ready.len() as u64)?;
+        usize::try_from(at).ok().filter(|&at| at < self.ready.len())
+    }
+
     /// A segment arrives.
     pub fn take_in(&mut self, now_ns: u64, segment: &Segment) {
         let begin = segment.sequence;
+        self.urgent_end = self.urgent_end.max(segment.urgent);
         if begin <= self.acknowledged {
             self.stamp = segment.stamp;
         }

@@ -86,6 +86,9 @@ impl End {
             // What is cut by the other end's window is whole segments, or waits.
             bytes = room / full * full;
         }
+        if (self.corked || self.more) && bytes == left && !self.send_ends {
+            bytes = bytes / full * full;
+        }
         let waits = bytes < full && bytes == left && !self.no_delay && !self.send_ends;
         if bytes == 0 || waits && self.small_end > self.unacknowledged {
             return None;
@@ -97,7 +100,17 @@ impl End {
         Some(next + bytes)
     }
 
-    /// There is something to send, nothing is on its way, and the other end has no room.
+    /// What was held for more was held for long enough.
+    pub(super) fn send_held(&mut self, now_ns: u64) -> Vec<Segment> {
+        let data_end = self.unacknowledged + self.send.len() as u64;
+        let end = data_end.min(self.next + SEGMENT_BYTES_MAX as u64).min(self.peer_edge);
+        let segment = self.send_to(now_ns, end);
+        self.sent_ns = now_ns;
+        self.arm(now_ns, None);
+        vec![segment]
+    }
+
+    /// There is something to send, nothing is on its way, and the other end has no room, or more is waited for.
     pub(super) fn is_shut_out(&self) -> bool {
         let data_end = self.unacknowledged + self.send.len() as u64;
         self.outstanding.is_empty() && self.next < data_end && self.timer.is_none()

@@ -101,6 +101,9 @@ fn make_other(number: u64, real: &[u64; 6]) -> i64 {
         nr::__NR_stat | nr::__NR_fstat | nr::__NR_lstat | nr::__NR_newfstatat | nr::__NR_statx => {
             files::stat(number, real)
         }
+        nr::__NR_close if session().lab.lingers.load(Ordering::Relaxed) != 0 => {
+            sockets::close_lingering(number, real)
+        }
         nr::__NR_statfs | nr::__NR_fstatfs => files::file_system(number, real),
         nr::__NR_sched_getaffinity => tell_processors(number, real),
         nr::__NR_sched_setaffinity => set_processors(real),
@@ -128,6 +131,10 @@ fn make_other(number: u64, real: &[u64; 6]) -> i64 {
         nr::__NR_timer_create if (real[0] as i32) >= 0 && !clocks::is_clock(real[0]) => {
             -i64::from(errno::EINVAL)
         }
+        nr::__NR_setrlimit | nr::__NR_getrlimit if real[0] as u32 == nr::RLIMIT_CPU => {
+            sockets::ask_engine(number, real, 0)
+        }
+        nr::__NR_prlimit64 if real[1] as u32 == nr::RLIMIT_CPU => sockets::ask_engine(number, real, 0),
         nr::__NR_getrandom
         | nr::__NR_times
         | nr::__NR_getrusage
@@ -192,6 +199,9 @@ fn on_descriptor(number: u64, real: &[u64; 6]) -> i64 {
         && let Some(refused) = netlink::refuse_diagnosis(number, real)
     {
         return refused;
+    }
+    if through_kernel && matches!(number as u32, nr::__NR_writev | nr::__NR_sendfile) {
+        sockets::tell_more(number, real, 0);
     }
     let until = if kind == S_IFSOCK { sockets::until(number, real[0]) } else { LAB_NEVER };
     let result = without_sleeping(number, real, real[0], until);

@@ -2,22 +2,28 @@
 //! end the engine has: what a stream carries goes through the pair, and all polling is the kernel's. See
 //! docs/adr/0058-what-a-socket-of-a-lab-is.md.
 
+use core::sync::atomic::Ordering;
+
 use lane_protocol::{lab_answer, lab_question};
 use linux_abi::{errno, general as nr};
 
 use crate::ground::kernel;
 use crate::lab::{self, calls};
+use crate::state::block::{process, session};
 
 const AF_UNIX: u64 = 1;
 const AF_INET: u64 = 2;
 const AF_INET6: u64 = 10;
 const AF_PACKET: u64 = 17;
 const SOCK_STREAM: u64 = 1;
-const SOCK_DGRAM: u64 = 2;
+/// What stands for a socket of datagrams: among pairs of these who closes is noticed, and messages stay apart.
+const SOCK_SEQPACKET: u64 = 5;
 const SOCK_TYPE_MASK: u64 = 0xf;
 const SOCK_FLAGS: u64 = 0o2_004_000;
 const SOL_SOCKET: u64 = 1;
 const SO_TYPE: u64 = 3;
+const MSG_OOB: u64 = 1;
+const MSG_PEEK: u64 = 2;
 const MSG_DONTWAIT: u64 = 0x40;
 
 /// What a descriptor is: the kind of file, as in st_mode, and its number.
@@ -86,7 +92,7 @@ pub fn open(number: u64, real: &[u64; 6]) -> Option<i64> {
         lab_answer::KERNEL => return None,
         _ => return Some(answer.result),
     }
-    let kind = if real[1] & SOCK_TYPE_MASK == SOCK_STREAM { SOCK_STREAM } else { SOCK_DGRAM };
+    let kind = if real[1] & SOCK_TYPE_MASK == SOCK_STREAM { SOCK_STREAM } else { SOCK_SEQPACKET };
     Some(hand_over(number, real, 0, make_pair(kind, real[1])))
 }
 
@@ -173,8 +179,6 @@ fn flags_place(number: u64) -> Option<usize> {
 /// Reads of a stream, or writes to it: `None` if the call is none of these, or is not of a stream. The first attempt is all
 /// that most calls need.
 pub fn move_bytes(number: u64, real: &[u64; 6], is_surely_socket: bool) -> Option<i64> {
-    const MSG_OOB: u64 = 1;
-    const MSG_PEEK: u64 = 2;
     const MSG_WAITALL: u64 = 0x100;
     let flags = flags_place(number).map_or(0, |place| real[place]);
     let (call, flags_at) = match number as u32 {
@@ -188,6 +192,9 @@ pub fn move_bytes(number: u64, real: &[u64; 6], is_surely_socket: bool) -> Optio
     }
     if flags & MSG_OOB != 0 {
         return Some(urgent(number, real));
+    }
+    if matches!(call as u32, nr::__NR_sendto | nr::__NR_sendmsg) {
+        tell_more(number, real, flags);
     }
     let mut at = *real;
     if number != call {
@@ -209,6 +216,9 @@ pub fn move_bytes(number: u64, real: &[u64; 6], is_surely_socket: bool) -> Optio
         let (until, file) = (until(number, real[0]), file_of(real[0]).1);
         lab::wait_for_socket(file, until, true, again, &mut attempt)
     });
+    if result > 0 && !sends && process().reads.urgent != 0 {
+        forget_mark(real[0]);
+    }
     Some(moving.result(result))
 }
 
@@ -217,13 +227,67 @@ fn may_wait(fd: u64, flags: u64) -> bool {
     flags & MSG_DONTWAIT == 0 && own & i64::from(nr::O_NONBLOCK) == 0
 }
 
-/// Urgent data: of the lab's sockets the engine says that there is none.
+/// Before something is sent over a stream: whether that is held for more (MSG_MORE), where anything is.
+pub fn tell_more(number: u64, real: &[u64; 6], flags: u64) {
+    const MSG_MORE: u64 = 0x8000;
+    if flags & MSG_MORE != 0 || session().lab.held.load(Ordering::Relaxed) != 0 {
+        ask(number, real, file_of(real[0]).1, 0, 0);
+    }
+}
+
+/// close(2) where streams are to wait for what they have sent (SO_LINGER).
+pub fn close_lingering(number: u64, real: &[u64; 6]) -> i64 {
+    const S_IFSOCK: u32 = 0o140_000;
+    let (kind, file) = file_of(real[0]);
+    let result = kernel::call_for_program(number, real);
+    if kind != S_IFSOCK || result != 0 {
+        return result;
+    }
+    let mut attempts = 0u64;
+    loop {
+        let answer = ask(number, real, file, 0, 0);
+        if answer.kind != lab_answer::WAIT {
+            return 0;
+        }
+        let waited = lab::ask_aside(lab_question::WAIT, &[answer.until_ns, attempts, 0, 0]);
+        attempts += 1;
+        if waited.kind == lab_answer::TIMEOUT || lab::interrupted(false).is_some() {
+            // It is closed already.
+            return 0;
+        }
+    }
+}
+
+/// Urgent data: sent by the engine, received from the kernel.
 fn urgent(number: u64, real: &[u64; 6]) -> i64 {
     let answer = ask(number, real, file_of(real[0]).1, 0, 0);
-    match answer.kind {
-        lab_answer::RESULT => answer.result,
+    let result = match answer.kind {
+        lab_answer::RESULT => return answer.result,
         _ => calls::without_sleeping(number, real, real[0], until(number, real[0])),
+    };
+    if result > 0 && matches!(number as u32, nr::__NR_recvfrom | nr::__NR_recvmsg) {
+        process().reads.urgent = 1;
+        forget_mark(real[0]);
     }
+    result
+}
+
+/// The kernel keeps the place of an urgent byte that was read until something behind it is read: until then a Unix socket
+/// polls as readable (Linux 6.18). Where all before it was read, too, the place is taken off: by a read of nothing.
+fn forget_mark(fd: u64) {
+    const SIOCATMARK: u64 = 0x8905;
+    const SO_OOBINLINE: u64 = 10;
+    let (mut is_at_mark, mut byte) = (0u32, 0u64);
+    kernel::call(nr::__NR_ioctl, [fd, SIOCATMARK, &raw mut is_at_mark as u64, 0, 0, 0]);
+    if core::hint::black_box(is_at_mark) == 0 || kernel::socket_option(fd, SOL_SOCKET, SO_OOBINLINE) == 1 {
+        return;
+    }
+    let into = &raw mut byte as u64;
+    let peeked = kernel::call(nr::__NR_recvfrom, [fd, into, 1, MSG_OOB | MSG_PEEK | MSG_DONTWAIT, 0, 0]);
+    if kernel::failed(peeked) {
+        kernel::call(nr::__NR_recvfrom, [fd, into, 0, MSG_DONTWAIT, 0, 0]);
+    }
+    core::hint::black_box(byte);
 }
 
 /// Takes the byte off that says that something is there.

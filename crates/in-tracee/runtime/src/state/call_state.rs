@@ -46,6 +46,8 @@ pub struct Reads {
     pub given: u32,
     /// Other processes use the same table of descriptors.
     pub is_shared: u32,
+    /// In a lab: not zero once a thread has read an urgent byte.
+    pub urgent: u32,
     /// For each descriptor, `given` plus one when the process opened it.
     pub opened: [u32; DESCRIPTORS],
     pub files: [Read; REMEMBERED],
