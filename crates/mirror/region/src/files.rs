@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::slots::{SlotFile, pair};
@@ -42,14 +43,23 @@ impl DiskFile {
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let cached = options.open(&path).map_err(|error| Error::disk("cannot open", &path, &error))?;
         // SAFETY: the call changes the lock of our own file only.
-        if unsafe { libc::flock(cached.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-            return Err(Error::InUse { path });
+        let is_locked = || unsafe { libc::flock(cached.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
+        let begun = Instant::now();
+        while !is_locked() {
+            if begun.elapsed() > LOCK_WAIT {
+                return Err(Error::InUse { path });
+            }
+            std::thread::sleep(LOCK_WAIT / 50);
         }
         close_in_children(cached.as_raw_fd());
         let direct = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(&path).ok();
         Ok(DiskFile { path, cached, direct })
     }
 }
+
+/// How long a lock is waited for: the memory of a process that was killed, which holds its files, is there as long as somebody
+/// reads in /proc what it has mapped.
+const LOCK_WAIT: Duration = Duration::from_millis(500);
 
 /// The descriptors that hold the locks.
 static LOCKED: [AtomicI32; 2] = [const { AtomicI32::new(-1) }; 2];

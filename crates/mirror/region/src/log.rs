@@ -113,7 +113,7 @@ pub static NUMBERS: AtomicU64 = AtomicU64::new(1);
 /// Where the region is, and its bytes; 0 without one.
 pub static BASE: AtomicUsize = AtomicUsize::new(WINDOW);
 pub static SIZE: AtomicUsize = AtomicUsize::new(0);
-/// The owners of blocks, from where that of address 0 would be.
+/// The owners of the region's blocks.
 pub static OWNERS: AtomicUsize = AtomicUsize::new(0);
 /// Of each word of the region, which bytes are in the mirror as they were.
 pub static UNDONE: AtomicUsize = AtomicUsize::new(0);
@@ -233,7 +233,8 @@ pub extern "C" fn prepare(address: usize) {
 /// Makes the thread the owner of a block, or the block one of several threads.
 fn own_block(log: &Log, address: usize) {
     // SAFETY: the address is in the region's window, whose owners are mapped.
-    let owner = unsafe { &*((OWNERS.load(Relaxed) + (address >> BLOCK_BITS) * 4) as *const AtomicU32) };
+    let owner =
+        unsafe { &*((OWNERS.load(Relaxed) + ((address - WINDOW) >> BLOCK_BITS) * 4) as *const AtomicU32) };
     let tag = active().load(SeqCst);
     let shared = SHARED | (tag >> TAG_SHIFT) as u32;
     let id = log.id.load(Relaxed);
@@ -289,7 +290,7 @@ fn new_chunk() -> *mut Chunk {
 
 /// The region whose stores are saved: its bytes, and where the owners of its blocks and what is undone of its words are.
 pub fn begin_region(size: usize, owners: usize, undone: usize) {
-    OWNERS.store(owners.wrapping_sub((WINDOW >> BLOCK_BITS) * 4), SeqCst);
+    OWNERS.store(owners, SeqCst);
     UNDONE.store(undone, SeqCst);
     SIZE.store(size, SeqCst);
 }

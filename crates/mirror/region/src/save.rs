@@ -53,6 +53,63 @@ macro_rules! bytes_of_word {
     };
 }
 
+/// The usual case with as few instructions as can be: an aligned word, in a block of which the thread is the owner, and room in its log.
+/// All others begin again, and so do those that lack something.
+macro_rules! whole_word {
+    () => {
+        "
+        cmp r11, 8
+        jne 40f
+        test r10b, 7
+        jnz 40f
+        push rax
+        mov rax, r10
+        sub rax, [rip + {base}]
+        cmp rax, [rip + {size}]
+        jae 42f
+        push rcx
+        push rdx
+        mov rcx, [rip + {active}@GOTPCREL]
+        mov r11, [rip + rv_mirror_thread_log@gottpoff]
+        mov rcx, [rcx]
+        mov r11, fs:[r11]
+        test rcx, rcx
+        jz 41f
+        test r11, r11
+        jz 43f
+        cmp rcx, [r11 + {crowded}]
+        je 43f
+        mov rdx, [r10]
+        push rsi
+        mov rsi, rax
+        shr rsi, {block}
+        shl rsi, 2
+        add rsi, [rip + {owners}]
+        mov esi, [rsi]
+        cmp esi, [r11 + {id}]
+        jne 44f
+        mov esi, {entry}
+        xadd [r11], rsi
+        test esi, {within}
+        jz 44f
+        shl rax, 5
+        lea rax, [rax + rcx + 0xff]
+        mov [rsi + 8], rdx
+        mov [rsi], rax
+        pop rsi
+    41: pop rdx
+        pop rcx
+    42: pop rax
+        ret
+    44: pop rsi
+    43: pop rdx
+        pop rcx
+        pop rax
+        mov r11d, 8
+        "
+    };
+}
+
 /// The head of an entry, in `rsi`: the tag in `rdx`, the number of the word at `rdi`, and its bytes, which `rsi` has.
 macro_rules! entry_head {
     () => {
@@ -126,12 +183,10 @@ macro_rules! seldom {
 #[unsafe(naked)]
 pub unsafe extern "C" fn rv_mirror_save() {
     naked_asm!(
+        whole_word!(),
         "
-        push rax
-        push rcx
-        push rdx
-        push rsi
-        push rdi
+        // Any bytes.
+    40: push rax; push rcx; push rdx; push rsi; push rdi
     20: mov rax, r10
         sub rax, [rip + {base}]
         cmp rax, [rip + {size}]
@@ -153,6 +208,7 @@ pub unsafe extern "C" fn rv_mirror_save() {
         cmp rdx, [r8 + {crowded}]
         je 27f
     31: mov rax, rdi
+        sub rax, [rip + {base}]
         shr rax, {block}
         mov r9, [rip + {owners}]
         mov r9d, [r9 + rax * 4]
