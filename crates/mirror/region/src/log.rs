@@ -14,7 +14,7 @@
 
 use core::arch::{asm, global_asm};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::layout::{BLOCK_BITS, WINDOW};
 
@@ -87,7 +87,8 @@ pub struct Log {
     begun: AtomicU64,
     /// Chunks that it had.
     chunks: AtomicU64,
-    is_used: AtomicBool,
+    /// The thread's id: when that thread has ended, another one has the log.
+    thread: AtomicI32,
     /// Another log.
     other: AtomicPtr<Log>,
 }
@@ -131,20 +132,6 @@ global_asm!(
     ".popsection",
 );
 
-/// A log that is free again when its thread ends.
-struct Own(&'static Log);
-
-impl Drop for Own {
-    fn drop(&mut self) {
-        set_thread_log(core::ptr::null());
-        self.0.is_used.store(false, SeqCst);
-    }
-}
-
-thread_local! {
-    static OWN: Own = Own(Log::claim());
-}
-
 fn thread_log() -> *const Log {
     let log: *const Log;
     // SAFETY: it loads this thread's variable.
@@ -164,23 +151,26 @@ fn set_thread_log(log: *const Log) {
 }
 
 impl Log {
-    /// One that nobody uses, or a new one.
+    /// That of a thread that has ended, or a new one. A signal handler may come here while its thread allocates: no memory of the C
+    /// library's is used.
     fn claim() -> &'static Log {
+        // SAFETY: both calls only ask.
+        let (process, own) = unsafe { (libc::getpid(), libc::gettid()) };
+        // SAFETY: signal 0 is none.
+        let is_over = |thread: i32| {
+            thread == own || unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) } != 0
+        };
         for known in logs() {
-            if !known.is_used.swap(true, SeqCst) {
+            let thread = known.thread.load(SeqCst);
+            if is_over(thread) && known.thread.compare_exchange(thread, own, SeqCst, SeqCst).is_ok() {
                 return known;
             }
         }
-        let new = Box::leak(Box::new(Log {
-            next: AtomicUsize::new(0),
-            id: AtomicU32::new(0),
-            crowded: AtomicU64::new(u64::MAX),
-            begun: AtomicU64::new(0),
-            chunks: AtomicU64::new(0),
-            is_used: AtomicBool::new(true),
-            other: AtomicPtr::default(),
-        }));
         static IDS: AtomicU32 = AtomicU32::new(1);
+        // SAFETY: new memory, of zeros, which is never given back.
+        let new = unsafe { &*(map(size_of::<Log>()) as *const Log) };
+        new.thread.store(own, SeqCst);
+        new.crowded.store(u64::MAX, SeqCst);
         new.id.store(IDS.fetch_add(1, SeqCst), SeqCst);
         push(&LOGS, new, |log| &log.other);
         new
@@ -215,8 +205,7 @@ pub extern "C" fn prepare(address: usize) {
     let errno = unsafe { *libc::__errno_location() };
     let log = thread_log();
     if log.is_null() {
-        // Behind the end of a thread's variables, a log stays its own.
-        set_thread_log(OWN.try_with(|own| own.0).unwrap_or_else(|_| Log::claim()));
+        set_thread_log(Log::claim());
     } else {
         // SAFETY: logs are leaked.
         let log = unsafe { &*log };
@@ -270,22 +259,29 @@ fn begin_chunk(log: &Log, full: usize) {
     }
 }
 
+/// Memory of zeros.
+fn map(bytes: usize) -> usize {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: new memory, wherever there is room.
+    let got = unsafe { libc::mmap(core::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    assert!(got != libc::MAP_FAILED, "there is no memory for the log of what is stored to the region");
+    got as usize
+}
+
 /// A chunk from the kernel, at a multiple of its size.
 fn new_chunk() -> *mut Chunk {
-    // SAFETY: new memory, of which what is not used is given back.
+    let got = map(2 * CHUNK_BYTES);
+    let start = got.next_multiple_of(CHUNK_BYTES);
+    let before = start - got;
+    // SAFETY: what is not used is given back.
     unsafe {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let got = libc::mmap(core::ptr::null_mut(), 2 * CHUNK_BYTES, protection, flags, -1, 0);
-        assert!(got != libc::MAP_FAILED, "there is no memory for the log of what is stored to the region");
-        let start = (got as usize).next_multiple_of(CHUNK_BYTES);
-        let before = start - got as usize;
         if before != 0 {
-            libc::munmap(got, before);
+            libc::munmap(got as *mut _, before);
         }
         libc::munmap((start + CHUNK_BYTES) as *mut _, CHUNK_BYTES - before);
-        start as *mut Chunk
     }
+    start as *mut Chunk
 }
 
 /// The region whose stores are saved: its bytes, and where the owners of its blocks and what is undone of its words are.
