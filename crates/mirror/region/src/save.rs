@@ -136,6 +136,63 @@ macro_rules! thread_log {
     };
 }
 
+/// Behind a word: those that follow it in the block, whole ones, without looking again at what is the same for all. `rsi` has the head of the one before.
+macro_rules! run_of_words {
+    () => {
+        "
+        pop rax
+        lea r10, [rdi + 8]
+        sub r11, rax
+        jbe 36f
+        test r9, r9
+        jnz 35f
+        cmp sil, 0xff
+        jne 35f
+    37: cmp r11, 8
+        jb 35f
+        test r10d, {block_mask}
+        jz 35f
+        mov rax, r10
+        sub rax, [rip + {base}]
+        cmp rax, [rip + {size}]
+        jae 35f
+        add rsi, 0x100
+        mov rcx, [r10]
+        cmp rdx, [r8 + {crowded}]
+        je 38f
+    39: shr rax, {block}
+        mov r9, [rip + {owners}]
+        mov r9d, [r9 + rax * 4]
+        cmp r9d, [r8 + {id}]
+        mov r9d, 0
+        jne 35f
+        mov eax, {entry}
+        xadd [r8], rax
+        test eax, {within}
+        jz 35f
+        mov [rax + 8], rcx
+        mov [rax], rsi
+    34: add r10, 8
+        sub r11, 8
+        jnz 37b
+    36: pop r9
+        pop r8
+        jmp 28f
+    35: pop r9
+        pop r8
+        jmp 20b
+        // As at 27.
+    38: mov r9, rax
+        shr r9, 3
+        add r9, [rip + {undone}]
+        cmp byte ptr [r9], 0xff
+        mov r9d, 0
+        jne 39b
+        jmp 34b
+        "
+    };
+}
+
 /// What is seldom: several threads' entries, which have numbers; and much that was saved.
 macro_rules! seldom {
     () => {
@@ -199,9 +256,7 @@ pub unsafe extern "C" fn rv_mirror_save() {
         bytes_of_word!(),
         "
         mov rcx, [rdi]
-        push r8
-        push r9
-        push rax
+        push r8; push r9; push rax
         ",
         thread_log!(),
         "
@@ -226,9 +281,10 @@ pub unsafe extern "C" fn rv_mirror_save() {
         test r9, r9
         jnz 25f
     30: mov [rax], rsi
-    32: pop rax
-        pop r9
-        pop r8
+        ",
+        run_of_words!(),
+        "
+    32: pop rax; pop r9; pop r8
         lea r10, [rdi + 8]
         sub r11, rax
         ja 20b
@@ -248,6 +304,7 @@ pub unsafe extern "C" fn rv_mirror_save() {
         undone = sym UNDONE,
         crowded = const core::mem::offset_of!(Log, crowded),
         block = const BLOCK_BITS,
+        block_mask = const (1 << BLOCK_BITS) - 1,
         id = const core::mem::offset_of!(Log, id),
         entry = const ENTRY_BYTES,
         within = const WITHIN,
