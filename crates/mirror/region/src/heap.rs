@@ -2,7 +2,7 @@
 //! constant time, with all of its data in the region.
 //!
 //! It makes its stores through the barrier, which is why it is not `rlsf`: that one stores
-//! by itself. A frozen copy may be of the middle of an operation; the old value of each word
+//! by itself. A checkpoint may be of the middle of an operation; the old value of each word
 //! is noted in the region before the word is changed, and what was begun is undone when the
 //! region is recovered. So in a checkpoint a block is allocated or it is not.
 //!
@@ -196,7 +196,7 @@ impl Heap {
         self.commit();
     }
 
-    /// Undoes what was under way when the copy was frozen that this was recovered from.
+    /// Undoes what was under way at the moment of the checkpoint that this was recovered from.
     /// Returns false if the data are none of an allocator's.
     pub fn recover(&mut self) -> bool {
         let count = self.word(self.at) as usize;

@@ -166,7 +166,7 @@ fn a_damaged_page_is_found_before_the_older_checkpoint_is_overwritten() {
     }
 }
 
-/// A thread makes the second store of a page that was written already, and marks it later.
+/// What is written has the checksum of what is written, though the memory that it is copied from changes meanwhile.
 #[test]
 fn a_store_that_comes_late_leaves_checksums_of_what_is_written() {
     let steps = Rc::new(RefCell::new(Vec::new()));
