@@ -20,6 +20,10 @@ const CLONE_THREAD: u64 = libc::CLONE_THREAD as u64;
 /// How long a thread that was made, or that has its memory back, is waited for.
 const BIRTH_MAX: Duration = Duration::from_secs(30);
 
+/// What is said of a program with a set-user-ID bit.
+const RANDOMISED: &str = "the kernel chooses addresses by chance for a program that changes its user as it is executed \
+                          (su, sudo): where these matter two runs differ; setpriv and runuser do the same without";
+
 impl Engine {
     /// The first question of a thread, or of a new image.
     pub fn begin(&mut self, slot: u32, is_image: bool) -> Result<Outcome, LabError> {
@@ -45,6 +49,9 @@ impl Engine {
                 self.processor.hold(Some(pid));
                 self.add_process(slot, pid, memory, space, None)?;
             }
+        }
+        if processes::is_randomised(pid) {
+            self.name_unsupported(slot, RANDOMISED);
         }
         let seed = self.random.word();
         Ok(Outcome::Answer(Answer::result(seed as i64)))

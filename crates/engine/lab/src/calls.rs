@@ -154,6 +154,7 @@ impl Engine {
             },
             libc::SYS_listen => {
                 let backlog = (args[1] as i32).clamp(0, 4096) as usize;
+                self.note_listening();
                 of_result(self.fabric.listen(id, backlog))
             }
             libc::SYS_connect => self.connect(id, call),

@@ -48,6 +48,9 @@ fn order_word(what: u64, which: usize) -> Answer {
 /// what would not fit into a page behind it into the next.
 const FULL_BYTES: usize = 2048;
 
+/// How long one that listens is waited for that may end by itself, where nobody else is left.
+const LISTENS_FOR_NOBODY_NS: u64 = 60_000_000_000;
+
 /// How a node's command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -84,6 +87,8 @@ pub struct Nodes {
     /// When nodes get power, in the order of the times.
     starts: VecDeque<(u64, usize)>,
     next_event: usize,
+    /// When to look again whether all that have not ended only serve.
+    looks_again_ns: Option<u64>,
     due_outputs: BTreeSet<u64>,
     /// How often the kernel was given time since a thread did something.
     kernel_waits: u32,
@@ -106,7 +111,7 @@ impl Nodes {
     pub fn next_event_ns(&self, spec: &Spec) -> Option<u64> {
         let event = spec.events.get(self.next_event).map(|event| event.at_ns);
         let start = self.starts.front().map(|(at_ns, _)| *at_ns);
-        event.into_iter().chain(start).min()
+        event.into_iter().chain(start).chain(self.looks_again_ns).min()
     }
 
     /// A thread did something.
@@ -242,6 +247,13 @@ impl Engine {
         self.finish(NodeEnd::Stopped);
     }
 
+    /// A node listens: if the others have ended before, nobody reaches it, and it is done a minute later.
+    pub fn note_listening(&mut self) {
+        if self.nodes.nodes.iter().any(|node| node.end.is_some()) {
+            self.nodes.looks_again_ns = Some(self.now_ns + LISTENS_FOR_NOBODY_NS);
+        }
+    }
+
     /// All nodes end.
     fn finish(&mut self, how: NodeEnd) {
         for node in 0..self.nodes.nodes.len() {
@@ -332,6 +344,9 @@ impl Engine {
         while let Some(&(_, node)) = self.nodes.starts.front().filter(|(at_ns, _)| *at_ns <= self.now_ns) {
             self.nodes.starts.pop_front();
             self.nodes.orders.push_back(order_word(order::START, node));
+        }
+        if self.nodes.looks_again_ns.take_if(|at_ns| *at_ns <= self.now_ns).is_some() {
+            self.end_if_over();
         }
         loop {
             let next = self.spec.events.get(self.nodes.next_event).cloned();

@@ -203,6 +203,14 @@ fn ids(pid: i32, name: &str) -> Vec<i32> {
     line.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
+/// Whether a process has addresses by chance: none of a lab has, but one whose file has a set-user-ID or set-group-ID bit,
+/// with which the kernel forgets that (execve(2), personality(2)), and those that it makes.
+pub fn is_randomised(pid: i32) -> bool {
+    let personality = std::fs::read_to_string(format!("/proc/{pid}/personality")).ok();
+    let bits = personality.and_then(|text| u32::from_str_radix(text.trim(), 16).ok());
+    bits.is_some_and(|bits| bits & libc::ADDR_NO_RANDOMIZE as u32 == 0)
+}
+
 /// How the processes in one namespace of ids know others.
 struct View {
     depth: usize,
