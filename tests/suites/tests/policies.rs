@@ -35,6 +35,32 @@ fn outputs_go_where_policies_say(tool: &Arc<Tool>) -> TestResult {
     check(&replay(&["--output", "tcp:*=show"])?, 2, "stdout and stderr")
 }
 
+/// gdb shows recorded output once, however often it goes back; policies say where. What is real it cannot have.
+fn gdb_shows_outputs_where_policies_say(tool: &Arc<Tool>) -> TestResult {
+    let recording = Recording::new(tool, "changed", "policies-gdb", "parser")?;
+    recording.write("in.txt", "goto\n")?;
+    let record = ["--quiet", "record", "-o", "trace", "--", "./parser", "in.txt"];
+    check(&recording.tool(&record, None)?, 3, "is forbidden")?;
+    let twice = ["--batch", "-ex", "continue", "-ex", "reverse-continue", "-ex", "continue"];
+    let replay = |policy: &[&str]| recording.tool(&[&["replay", "trace"], policy, &twice].concat(), None);
+    let shown = |outcome: &Outcome| {
+        [outcome.stdout_text(), outcome.stderr_text()].concat().matches("is forbidden").count()
+    };
+    for (policy, expected) in
+        [(&[][..], 1), (&["--output", "stderr=drop"], 0), (&["--output", "stderr=to errors"], 0)]
+    {
+        let outcome = replay(policy)?;
+        if outcome.code != 0 || shown(&outcome) != expected {
+            return Err(format!("{policy:?}: {outcome:?}"));
+        }
+    }
+    if recording.read("errors")?.matches("is forbidden").count() != 1 {
+        return Err(format!("the file of the output has {:?}", recording.read("errors")?));
+    }
+    check(&replay(&["--input", "file:**=real"])?, 2, "retrovane retry")?;
+    check(&replay(&["--output", "stderr=check errors"])?, 2, "retrovane retry")
+}
+
 /// Waits until a file is old enough to be referred to.
 fn settle(recording: &Recording, name: &str) -> TestResult {
     let path = recording.path(name);
@@ -361,8 +387,9 @@ fn what_was_read_is_not_stored_again(tool: &Arc<Tool>) -> TestResult {
 }
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    let checks: [(&str, Check); 7] = [
+    let checks: [(&str, Check); 8] = [
         ("outputs", outputs_go_where_policies_say),
+        ("gdb", gdb_shows_outputs_where_policies_say),
         ("refer", files_are_referred_to),
         ("reread", what_was_read_is_not_stored_again),
         ("files", files_are_real),

@@ -19,6 +19,7 @@ use trace_store::{LaneEnd, LaneInfo, TraceReader, hash_hex};
 
 use crate::exit::{self, CommandError};
 use crate::keyframe::Use;
+use crate::policy::Outputs;
 use crate::settings::Settings;
 use crate::sources;
 
@@ -97,18 +98,24 @@ struct Beginning<'a> {
     keyframes: Use,
 }
 
-/// Opens gdb on a trace, or serves another debugger.
-pub fn run(arguments: &GdbArguments, trace_dir: &Path, pid: Option<i32>, settings: &Settings) -> ExitCode {
+/// Opens gdb on a trace, or serves another debugger. What the program wrote goes to the outputs.
+pub fn run(
+    arguments: &GdbArguments,
+    trace_dir: &Path,
+    pid: Option<i32>,
+    outputs: Outputs,
+    settings: &Settings,
+) -> ExitCode {
     let at = arguments.at.as_deref();
     let keyframes = arguments.keyframes.unwrap_or_default();
     let result = match &arguments.server {
+        Some(_) if outputs.are_some() => {
+            Err(CommandError::Usage("--server shows outputs as its own: redirect those".to_owned()))
+        }
         Some(path) => serve_at(path, &Beginning { trace_dir, pid, at, keyframes }, settings),
-        None => open(arguments, trace_dir, pid, settings),
+        None => open(arguments, trace_dir, pid, &outputs, settings),
     };
-    match result {
-        Ok(code) => code,
-        Err(error) => exit::failure(error.code(), &error),
-    }
+    result.unwrap_or_else(|error| exit::failure(error.code(), &error))
 }
 
 pub fn doing(what: &'static str) -> impl Fn(io::Error) -> CommandError {
@@ -120,6 +127,7 @@ fn open(
     arguments: &GdbArguments,
     trace_dir: &Path,
     pid: Option<i32>,
+    outputs: &Outputs,
     settings: &Settings,
 ) -> Result<ExitCode, CommandError> {
     let trace = TraceReader::open(trace_dir)?;
@@ -136,7 +144,8 @@ fn open(
     let gdb = Gdb { batch: arguments.batch, ex: &ex, root: None, trusts_files, recording };
     gdb.open(&|folder| {
         prepare_folder(folder, &trace)?;
-        server_command(arguments, trace_dir, pid, folder, settings)
+        let command = server_command(arguments, trace_dir, pid, folder, settings)?;
+        outputs.given_to(command).map_err(doing("open an output"))
     })
 }
 
@@ -160,8 +169,8 @@ impl Gdb<'_> {
         command_for: &dyn Fn(&Path) -> Result<Command, CommandError>,
     ) -> Result<ExitCode, CommandError> {
         if Command::new("gdb").arg("--version").output().is_err() {
-            let text = "gdb is not installed: install it (Debian: apt-get install gdb)";
-            return Err(CommandError::Usage(text.to_owned()));
+            let text = "gdb is not installed: install it (Debian: apt-get install gdb)".to_owned();
+            return Err(CommandError::Usage(text));
         }
         let folder = private_folder()?;
         let prepared = std::fs::write(folder.join("retrovane.py"), COMMANDS)

@@ -15,4 +15,4 @@ pub use descriptors::{Description, Descriptors, Thing, cloexec, text_at};
 pub use pattern::{Pattern, StreamKind};
 pub use plan::{Attached, DISPLAY_PORTS, DISPLAY_SOCKETS, Moment, Screen, ScreenPlan, Shown, of_address};
 pub use recording::InputArguments;
-pub use replaying::{Applied, PolicyArguments};
+pub use replaying::{Applied, Outputs, PolicyArguments};

@@ -78,11 +78,11 @@ pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
         if arguments.json.is_given() {
             return exit::failure(exit::USAGE, &"--json is for a replay to the end, without gdb");
         }
-        if !arguments.policies.are_none() {
-            let why = "policies are for a replay to the end: give --run, too (gdb goes back, and what is real does not); `retrovane retry --input PATTERN=FILE` makes a recording with another input, which gdb opens";
-            return exit::failure(exit::USAGE, &why);
-        }
-        return gdb::run(&arguments.gdb, &trace_dir, arguments.pid, settings);
+        let outputs = match arguments.policies.for_gdb() {
+            Ok(outputs) => outputs,
+            Err(error) => return exit::failure(error.code(), &error),
+        };
+        return gdb::run(&arguments.gdb, &trace_dir, arguments.pid, outputs, settings);
     }
     let (mut applied, show) = match apply(&arguments, &trace_dir, settings) {
         Ok(applied) => applied,

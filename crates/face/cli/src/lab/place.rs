@@ -13,6 +13,7 @@ use crate::gdb::{self, GdbArguments};
 use crate::lab::kept::{SPEC, read_json};
 use crate::lab::running::{RunName, find};
 use crate::lane_events::{LaneEvents, WholeEvent};
+use crate::policy::Outputs;
 use crate::settings::Settings;
 
 #[derive(Args, Debug)]
@@ -86,7 +87,7 @@ pub fn run(arguments: &GdbAtArguments, settings: &Settings) -> ExitCode {
     }
     let at = if *is_end { "end".to_owned() } else { events.to_string() };
     let gdb = GdbArguments::beginning(at, arguments.batch, arguments.ex.clone());
-    gdb::run(&gdb, &dir.join("trace"), Some(*pid), settings)
+    gdb::run(&gdb, &dir.join("trace"), Some(*pid), Outputs::default(), settings)
 }
 
 /// The programs of a node that had begun at a time and had not ended, in the order in which they were made.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use clap::Args;
 use replayer::RealPlan;
@@ -28,6 +29,35 @@ pub struct PolicyArguments {
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
 }
+
+/// Where standard output and error go; `None`: where they would anyway.
+#[derive(Debug, Default)]
+pub struct Outputs([Option<File>; 2]);
+
+impl Outputs {
+    /// True if one goes elsewhere.
+    pub fn are_some(&self) -> bool {
+        self.0.iter().any(Option::is_some)
+    }
+
+    /// The command starts a process that has them.
+    ///
+    /// # Errors
+    /// Of fcntl(2).
+    pub fn given_to(&self, mut command: Command) -> std::io::Result<Command> {
+        let [out, errors] = &self.0;
+        if let Some(file) = out {
+            command.stdout(file.try_clone()?);
+        }
+        if let Some(file) = errors {
+            command.stderr(file.try_clone()?);
+        }
+        Ok(command)
+    }
+}
+
+/// What is said to policies that gdb cannot have.
+const FOR_RUN: &str = "with gdb, outputs of stdout and stderr can be show, drop or `to FILE`; all else is for a replay to the end: give --run, too (gdb goes back and forth, and what is real does not); `retrovane retry --input PATTERN=FILE` makes a recording with another input, which gdb opens";
 
 /// Where an input comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,6 +141,25 @@ impl PolicyArguments {
             comparisons,
             _shadow: planned.shadow,
         })
+    }
+
+    /// What gdb's replay can have of the policies: where what it shows goes. It is shown once, where gdb comes to it for the
+    /// first time.
+    ///
+    /// # Errors
+    /// [`CommandError::Usage`] for all that is real.
+    pub fn for_gdb(&self) -> Result<Outputs, CommandError> {
+        let policies = self.parse()?;
+        let is_check = |(_, policy): &(Pattern, OutputPolicy)| matches!(policy, OutputPolicy::Check(_));
+        if policies.reach_beyond_outputs() || policies.outputs.iter().any(is_check) {
+            return Err(CommandError::Usage(FOR_RUN.to_owned()));
+        }
+        let open = |kind: StreamKind| match policies.output(kind, "") {
+            OutputPolicy::Show | OutputPolicy::Real | OutputPolicy::Check(_) => Ok(None),
+            OutputPolicy::Drop => opened(Path::new("/dev/null")).map(Some),
+            OutputPolicy::To(path) => opened(&path).map(Some),
+        };
+        Ok(Outputs([open(StreamKind::Stdout)?, open(StreamKind::Stderr)?]))
     }
 
     fn parse(&self) -> Result<Policies, CommandError> {
