@@ -137,7 +137,13 @@ def peer(name, case, work, code, tools):
         spent = timed(lines, folder, folder / "log")
         command = [found, "--char", str(module), str(path)]
     elif name == "shrinkray":
-        command = [found, "--ui", "basic", str(script), str(path)]
+        # Its test gets the content as standard input.
+        result = folder / f"{case.file}.reduced"
+        test = folder / "test.sh"
+        name_it = f'd=$(mktemp -d)\nfile=$d/{case.file}\ncat >"$file"\n'
+        test.write_text(f'#!/bin/sh\n{name_it}{script} "$file"\ncode=$?\nrm -r "$d"\nexit $code\n')
+        test.chmod(0o755)
+        command = [found, "--target", str(result), str(test), str(path)]
     else:
         command = [found, str(script), case.file]
     seconds = timed(command, folder, folder / "log2")
@@ -172,7 +178,7 @@ def ours(case, work, tool, environment):
     return code, {
         "ours_s": round(seconds, 3),
         "ours_bytes": stream["after_bytes"],
-        "ours_tries": stream["tests"],
+        "ours_tries": stream["tests"] + stream["tests_in_vain"],
         "ours_search_s": round(stream["seconds"], 3),
         "ours_tries_per_s": rate,
     }

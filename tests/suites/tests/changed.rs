@@ -117,6 +117,37 @@ fn what_clients_sent_gets_small(tool: &Arc<Tool>) -> TestResult {
     check_script(&recording, 139)
 }
 
+/// What is tried at the same time in other sandboxes meets in no file, and changes neither the result nor what counts.
+fn helpers_change_nothing(tool: &Arc<Tool>) -> TestResult {
+    let recording = Recording::new(tool, "changed", "minimize-helpers", "parser")?;
+    let lines: String = (0..120).map(|at| format!("line {at} (of it)\n")).collect();
+    recording.write("in", &format!("{lines}the first\n{lines}the second\n{lines}"))?;
+    // A try writes what the next command of it reads.
+    let script = ": >copy; while read -r line; do echo \"$line\" >>copy; done
+        [ \"$(grep -c -e first -e second copy)\" = 2 ] || exit 0; echo 'error: both' >&2; exit 9";
+    let record = ["--quiet", "record", "-o", "trace", "--", "sh", "-c", script];
+    check(&recording.tool(&record, Some("in"))?, 9, "error: both")?;
+    let mut found = Vec::new();
+    for (jobs, dir) in [("1", "alone"), ("4", "together")] {
+        let minimize = ["-v", "minimize", "trace", "-o", dir, "--input-only", "--jobs", jobs, "--json"];
+        let outcome = recording.tool(&minimize, None)?;
+        check(&outcome, 0, "\"is_minimal\":true")?;
+        if outcome.stderr_text().contains("a helper is ready") != (jobs == "4") {
+            return Err(format!("{jobs} at once: {}", outcome.stderr_text()));
+        }
+        let tests = outcome
+            .stdout_text()
+            .split("\"tests\":")
+            .nth(1)
+            .map(|text| text.chars().take_while(char::is_ascii_digit).collect::<String>());
+        found.push((recording.read(&format!("{dir}/stdin"))?, tests));
+    }
+    if found[0] != found[1] || found[0].0 != "first\nsecond\n" {
+        return Err(format!("alone, and with helpers: {found:?}"));
+    }
+    Ok(())
+}
+
 fn a_test_decides(tool: &Arc<Tool>) -> TestResult {
     let recording = Recording::new(tool, "changed", "minimize-until", "parser")?;
     recording.write("in", "one two goto three\nfour five six\n")?;
@@ -418,7 +449,7 @@ fn missing_sandbox() -> Option<String> {
 type Check = fn(&Arc<Tool>) -> TestResult;
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    let checks: [(&str, Check); 13] = [
+    let checks: [(&str, Check); 14] = [
         ("reads", reads_are_by_reference),
         ("report", a_report_tells),
         ("wrap", a_wrapped_command_leaves_reports),
@@ -426,6 +457,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         ("minimize::stdin", stdin_gets_small),
         ("minimize::file", files_get_small),
         ("minimize::clients", what_clients_sent_gets_small),
+        ("minimize::helpers", helpers_change_nothing),
         ("minimize::until", a_test_decides),
         ("minimize::crashes", another_crash_is_not_the_same),
         ("minimize::needs", files_that_are_needed_are_found),

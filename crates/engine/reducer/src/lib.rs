@@ -27,8 +27,8 @@ pub trait Oracle {
     /// What ends a search.
     type Error;
 
-    /// The first of the candidates that fails as wanted, and how many were tested. They are tested
-    /// in their order, and none behind the first that fails.
+    /// The first of the candidates that fails as wanted, and how many tests it takes to know that: those of it and of
+    /// all before it. What is tested behind it at the same time counts for nothing.
     ///
     /// # Errors
     /// What keeps tests from being made, or ends the search.
@@ -39,6 +39,11 @@ pub trait Oracle {
     /// # Errors
     /// What ends the search.
     fn found(&mut self, best: &[u8], tests: u64) -> Result<(), Self::Error>;
+
+    /// How many candidates are worth having at once, where each is the next one only if all before it pass.
+    fn ahead(&self) -> usize {
+        1
+    }
 
     /// A pass has ended. For those who want to know where tests go.
     fn passed(&mut self, _pass: &Pass) {}
@@ -141,7 +146,8 @@ impl<'a, O: Oracle> Reduction<'a, O> {
     /// Passes from coarse to fine, until none finds anything. One that finds nothing rests until no other finds
     /// anything either. A change is tried again at the end only, when all around it is as it will be.
     fn until_nothing_goes(&mut self) -> Result<(), O::Error> {
-        let passes: [Named<'a, O>; 9] = [
+        let passes: [Named<'a, O>; 10] = [
+            ("ends", Self::remove_ends),
             ("groups", Self::remove_groups),
             ("heads", Self::remove_heads),
             ("values", Self::replace_values),
@@ -250,9 +256,14 @@ impl<'a, O: Oracle> Reduction<'a, O> {
         Ok(Some(places[found]))
     }
 
-    /// How many candidates go into one order.
+    /// How many candidates go into one order, where most are expected to pass.
     fn batch(&self) -> usize {
         (BATCH_BYTES_MAX / self.best.len().max(1)).clamp(1, BATCH)
+    }
+
+    /// The same where as many may fail.
+    fn ahead(&self) -> usize {
+        self.oracle.ahead().clamp(1, self.batch())
     }
 }
 
@@ -389,6 +400,18 @@ mod tests {
     }
 
     #[test]
+    fn statements_that_need_each_other_go_at_once() {
+        let needs = |text: &[u8], part: &str, other: &str| !contains(text, part) || contains(text, other);
+        let (smallest, _) = reduced("make t(a, b);put t(7, 0);get f('', '') from t", |text| {
+            contains(text, "get f(")
+                && needs(text, "put t", "make t(")
+                && needs(text, "from t", "put t(")
+                && needs(text, "make t(", "put t(")
+        });
+        assert_eq!(smallest, "get f(");
+    }
+
+    #[test]
     fn each_change_is_tried_once_where_it_stands() {
         let long = "x = 1;\n".repeat(40) + "needed";
         let mut seen = HashSet::new();
@@ -397,6 +420,37 @@ mod tests {
             contains(text, "needed")
         });
         assert_eq!(smallest, "needed");
+    }
+
+    #[test]
+    fn what_is_tested_at_once_changes_neither_result_nor_tests() {
+        struct AtOnce(usize);
+        impl Oracle for AtOnce {
+            type Error = std::convert::Infallible;
+            fn first_failing(&mut self, candidates: &[Vec<u8>]) -> Result<(Option<usize>, u64), Self::Error> {
+                let fails = |text: &Vec<u8>| contains(text, "go(") && contains(text, "alpha");
+                Asks(|text: &[u8]| fails(&text.to_vec())).first_failing(candidates)
+            }
+            fn found(&mut self, _: &[u8], _: u64) -> Result<(), Self::Error> {
+                Ok(())
+            }
+            fn ahead(&self) -> usize {
+                self.0
+            }
+        }
+        let body: String =
+            (0..60).map(|at| format!("def f{at}(x):\n    y = [x, {at}]\n    return y\n\n")).collect();
+        let input = format!("{body}class A:\n    def b(self):\n        go(self, (alpha))\n\n{body}");
+        let outcome = |ahead: usize| {
+            let mut oracle = AtOnce(ahead);
+            let mut reduction = Reduction::new(&mut oracle, input.as_bytes().to_vec());
+            let Ok(()) = reduction.run();
+            (String::from_utf8_lossy(reduction.best()).into_owned(), reduction.tests())
+        };
+        let one = outcome(1);
+        for ahead in [2, 5, 16] {
+            assert_eq!(outcome(ahead), one, "{ahead} at once");
+        }
     }
 
     #[test]

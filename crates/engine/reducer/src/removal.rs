@@ -1,10 +1,14 @@
 //! Leaving parts out.
 
+use std::ops::Range;
+
 use crate::parts::{Grain, cut, groups, indentation};
 use crate::{Oracle, Reduction};
 
 /// Parts below which a search for the needed ones is not worth while.
 const SEARCHED_MIN: usize = 64;
+/// Tokens of an input in which many of them are tried together at every place.
+const TOKENS_MAX: usize = 96;
 /// Tests in a row that pass, after which coarse parts are given up.
 const PATIENCE: usize = 12;
 
@@ -26,9 +30,21 @@ impl<O: Oracle> Reduction<'_, O> {
             // Beginnings of this length pass, and of that length fail.
             let (mut passes, mut fails) = (0, doubtful.len());
             while fails - passes > 1 {
-                let middle = passes + (fails - passes) / 2;
-                let candidate = [doubtful[..middle].concat(), needed.concat()].concat();
-                if self.accept_first(vec![candidate])?.is_some() { fails = middle } else { passes = middle }
+                // The middles that come next as long as each passes.
+                let mut middles = Vec::new();
+                let mut at = passes;
+                while fails - at > 1 && middles.len() < self.ahead() {
+                    at += (fails - at) / 2;
+                    middles.push(at);
+                }
+                let beginning = |middle: &usize| [doubtful[..*middle].concat(), needed.concat()].concat();
+                match self.accept_first(middles.iter().map(beginning).collect())? {
+                    Some(index) => {
+                        fails = middles[index];
+                        passes = if index > 0 { middles[index - 1] } else { passes };
+                    }
+                    None => passes = at,
+                }
             }
             doubtful.truncate(fails);
             needed.insert(0, doubtful.pop().unwrap_or_default());
@@ -69,32 +85,25 @@ impl<O: Oracle> Reduction<'_, O> {
         let (mut misses, mut hits) = (0, 0);
         while end > 0 && misses < patience {
             length = length.min(end);
-            // At length 1 most candidates pass: several places are tested in one order.
-            let places: Vec<usize> = match length {
-                1 => (0..end).rev().take(self.batch().min(patience - misses)).collect(),
-                _ => vec![end - length],
-            };
+            let runs = self.next_runs(end, length, patience - misses);
             let without =
-                |start: &usize| [parts[..*start].concat(), parts[start + length..].concat()].concat();
-            match self.accept_first(places.iter().map(without).collect())? {
+                |run: &Range<usize>| [parts[..run.start].concat(), parts[run.end..].concat()].concat();
+            match self.accept_first(runs.iter().map(without).collect())? {
                 Some(index) => {
-                    let start = places[index];
-                    parts.drain(start..start + length);
-                    end = start;
-                    hits += 1;
+                    let run = runs[index].clone();
+                    hits = if runs[..index].iter().any(|run| run.len() > 1) { 1 } else { hits + 1 };
+                    (end, length) = (run.start, run.len());
+                    parts.drain(run);
                     if hits > 1 {
                         length *= 2;
                     }
                     misses = 0;
                 }
-                None if length > 1 => {
-                    length /= 2;
-                    misses += 1;
-                    hits = 0;
-                }
                 None => {
-                    end -= places.len();
-                    misses += places.len();
+                    let last = &runs[runs.len() - 1];
+                    end = if last.len() > 1 { last.end } else { last.start };
+                    length = (last.len() / 2).max(1);
+                    misses += runs.len();
                     hits = 0;
                 }
             }
@@ -102,11 +111,52 @@ impl<O: Oracle> Reduction<'_, O> {
         Ok(())
     }
 
+    /// The runs of parts before `end` that are left out one after the other as long as none of them can go.
+    fn next_runs(&self, mut end: usize, mut length: usize, runs_max: usize) -> Vec<Range<usize>> {
+        let mut runs = Vec::new();
+        let mut longer = 0;
+        while end > 0 && runs.len() < runs_max {
+            // Of single parts most stay: several places are tested in one order.
+            let fits = if length > 1 { longer < self.ahead() } else { runs.len() - longer < self.batch() };
+            // Single parts do not come with longer ones where nothing is tested at once.
+            if !fits || length == 1 && longer > 0 && runs.len() >= self.ahead() {
+                break;
+            }
+            runs.push(end - length..end);
+            if length > 1 {
+                length /= 2;
+                longer += 1;
+            } else {
+                end -= 1;
+            }
+        }
+        runs
+    }
+
     /// Leaves out single tokens and characters, those too that could not go when something else stood far from them.
     pub(crate) fn remove_singles(&mut self) -> Result<(), O::Error> {
         self.changes.clear();
         self.remove_windows_of(Grain::Tokens, 1)?;
         self.remove_windows_of(Grain::Characters, 1)
+    }
+
+    /// Leaves out all before the end of a statement, or all behind it: several that need each other go at once, also where
+    /// they stand on one line.
+    pub(crate) fn remove_ends(&mut self) -> Result<(), O::Error> {
+        loop {
+            let parts = cut(&self.best, Grain::Tokens);
+            if parts.len() > TOKENS_MAX {
+                return Ok(());
+            }
+            let ends = |part: &[u8]| matches!(part, b";" | b"}") || part.contains(&b'\n');
+            let ends: Vec<usize> = (1..parts.len()).filter(|at| ends(&parts[at - 1])).collect();
+            let behind = ends.iter().rev().map(|end| parts[*end..].concat());
+            let before = ends.iter().map(|end| parts[..*end].concat());
+            let candidates: Vec<Vec<u8>> = behind.chain(before).collect();
+            if candidates.is_empty() || self.accept_first(candidates)?.is_none() {
+                return Ok(());
+            }
+        }
     }
 
     /// Leaves out lines that head an indented block, whose lines come out by as much.
@@ -171,8 +221,6 @@ impl<O: Oracle> Reduction<'_, O> {
 
     /// Leaves out a few tokens in a row at once, at every place.
     pub(crate) fn remove_windows(&mut self, length: usize) -> Result<(), O::Error> {
-        /// Tokens of an input for which this is worth while.
-        const TOKENS_MAX: usize = 96;
         if cut(&self.best, Grain::Tokens).len() > TOKENS_MAX {
             return Ok(());
         }
@@ -203,16 +251,23 @@ impl<O: Oracle> Reduction<'_, O> {
         let mut from = 0;
         loop {
             let found = groups(&self.best);
-            let Some((whole, inside)) = found.get(from).cloned() else { return Ok(()) };
+            if from >= found.len() {
+                return Ok(());
+            }
             let best = &self.best;
-            let mut candidates = vec![[&best[..whole.start], &best[whole.end..]].concat()];
-            if !inside.is_empty() {
-                candidates.push([&best[..inside.start], &best[inside.end..]].concat());
+            let mut candidates = Vec::new();
+            // Which of the groups each is about.
+            let mut about = Vec::new();
+            for (at, (whole, inside)) in found.iter().enumerate().skip(from).take(self.ahead()) {
+                candidates.push([&best[..whole.start], &best[whole.end..]].concat());
+                if !inside.is_empty() {
+                    candidates.push([&best[..inside.start], &best[inside.end..]].concat());
+                }
+                candidates.push([&best[..whole.start], &best[inside.clone()], &best[whole.end..]].concat());
+                about.resize(candidates.len(), at);
             }
-            candidates.push([&best[..whole.start], &best[inside], &best[whole.end..]].concat());
-            if self.accept_first(candidates)?.is_none() {
-                from += 1;
-            }
+            let next = about[about.len() - 1] + 1;
+            from = self.accept_first(candidates)?.map_or(next, |index| about[index]);
         }
     }
 }

@@ -1,6 +1,8 @@
 //! `retrovane minimize`.
 
 mod callers;
+mod crew;
+mod orders;
 mod pasts;
 mod present;
 mod results;
@@ -10,14 +12,16 @@ mod switches;
 mod tries;
 mod undo;
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use injector::{ExitReport, Side, StdinKind, TryLimits, enter_sandbox};
+use injector::{ExitReport, SandboxPlan, Side, StdinKind, TryLimits, enter_sandbox};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use trace_store::{LaneEnd, TraceReader};
@@ -26,6 +30,7 @@ use crate::exit::{self, CommandError};
 use crate::recorded::{Recorded, World};
 use crate::settings::Settings;
 use crate::wording;
+use crew::{Crew, Launcher};
 use search::Search;
 use tries::Ended;
 
@@ -76,6 +81,10 @@ pub struct MinimizeArguments {
     /// smallest input
     #[arg(long, conflicts_with_all = ["input", "until", "input_only"])]
     schedule: bool,
+    /// Tries at the same time, each in a sandbox of its own; the result is the same with any number
+    /// [default: as many as there are processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64), conflicts_with = "schedule")]
+    jobs: Option<u8>,
     /// Leave arguments and environment as they are
     #[arg(long)]
     input_only: bool,
@@ -139,17 +148,49 @@ pub fn run(arguments: &MinimizeArguments, settings: &Settings) -> Result<ExitCod
         let folders = circumstances.iter().filter_map(|path| path.parent()).filter(|path| path.is_dir());
         plan.layered.extend(folders.map(std::path::Path::to_path_buf));
     }
-    match enter_sandbox(&plan).map_err(|error| CommandError::Sandbox(error.to_string()))? {
-        Side::Outside(ExitReport::Exited(code)) => Ok(ExitCode::from(code as u8)),
-        Side::Outside(ExitReport::Killed(signal)) => Ok(ExitCode::from(128u8.wrapping_add(signal as u8))),
-        Side::Inside => {
-            let streams = chosen(arguments, &recorded)?;
-            let failed = |source| CommandError::Try { doing: "listen to signals", source };
-            let interruption = Interruption::begin().map_err(failed)?;
-            let mut search =
-                Search::new(recorded, limits, arguments, settings, &interruption, output, &streams)?;
-            search.run(&streams)
+    let streams = chosen(arguments, &recorded)?;
+    Kit { recorded, limits, arguments, settings, output, streams }.run_inside(&plan)
+}
+
+/// What a search is made of, here and in each helper.
+struct Kit<'a> {
+    recorded: Recorded,
+    limits: TryLimits,
+    arguments: &'a MinimizeArguments,
+    settings: &'a Settings,
+    output: PathBuf,
+    streams: Vec<search::Stream>,
+}
+
+impl Kit<'_> {
+    /// Searches in a sandbox.
+    fn run_inside(self, plan: &SandboxPlan) -> Result<ExitCode, CommandError> {
+        let all = || std::thread::available_parallelism().map_or(1, usize::from);
+        let jobs = self.arguments.jobs.map_or_else(all, usize::from);
+        // Each process has it once: the search, and each helper, which are forks.
+        let kit = RefCell::new(Some(self));
+        let help = |socket| kit.take().map_or(1, |kit: Kit<'_>| kit.help(socket));
+        let launcher = (jobs > 1).then(|| Launcher::fork(jobs - 1, plan, help)).transpose();
+        let launcher =
+            launcher.map_err(|source| CommandError::Try { doing: "start those who help", source })?;
+        match enter_sandbox(plan).map_err(|error| CommandError::Sandbox(error.to_string()))? {
+            Side::Outside(ExitReport::Exited(code)) => Ok(ExitCode::from(code as u8)),
+            Side::Outside(ExitReport::Killed(signal)) => Ok(ExitCode::from(128u8.wrapping_add(signal as u8))),
+            Side::Inside => {
+                let failed = |source| CommandError::Try { doing: "listen to signals", source };
+                let interruption = Interruption::begin().map_err(failed)?;
+                let kit = kit.take().expect("the search's process has it still");
+                Search::new(kit, &interruption, Crew::new(launcher))?.run()
+            }
         }
+    }
+
+    /// Helps another search, as a process of its own.
+    fn help(self, mut socket: UnixStream) -> u8 {
+        let Ok(interruption) = Interruption::begin() else { return 1 };
+        let Ok(mut search) = Search::new(self, &interruption, Crew::new(None)) else { return 1 };
+        let Err(_) = search.help(&mut socket);
+        0
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Changed {
     pub before: usize,
     pub content: Vec<u8>,
     pub tests: u64,
+    /// Tries that were made at the same time as others, and then did not count.
+    pub in_vain: u64,
     pub time: Duration,
     /// No single character, argument or variable of it can be left out.
     pub is_minimal: bool,
@@ -46,6 +48,7 @@ impl Changed {
             before,
             content,
             tests: 0,
+            in_vain: 0,
             time: Duration::ZERO,
             is_minimal: false,
             tries_per_second: None,
@@ -63,8 +66,12 @@ impl Changed {
             Stream::Present(files) => (files.len(), lines(&self.content), ""),
             _ => (self.before, self.content.len(), " bytes"),
         };
+        let in_vain = match self.in_vain {
+            0 => String::new(),
+            count => format!(" and {count} in vain"),
+        };
         format!(
-            "{}: {before} -> {after}{unit}, {} tests, {:.2} s, {minimal}",
+            "{}: {before} -> {after}{unit}, {} tests{in_vain}, {:.2} s, {minimal}",
             self.stream.name(),
             self.tests,
             self.time.as_secs_f64()
@@ -77,6 +84,7 @@ impl Changed {
             "before_bytes": self.before,
             "after_bytes": self.content.len(),
             "tests": self.tests,
+            "tests_in_vain": self.in_vain,
             "seconds": self.time.as_secs_f64(),
             "is_minimal": self.is_minimal,
             "tries_per_s": self.tries_per_second,

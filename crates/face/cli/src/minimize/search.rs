@@ -1,5 +1,7 @@
 //! The order in which things get smaller, and what is said meanwhile.
 
+mod helping;
+
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,11 +11,13 @@ use std::time::{Duration, Instant};
 use injector::{Readiness, TryError, TryInput, TryLimits, TryProgram};
 use reducer::Reduction;
 
+use super::crew::Crew;
+use super::orders::Order;
 use super::present::PresentFile;
 use super::results::{Changed, Results};
-use super::tries::{Ended, Runner, Tries, Wanted, copies, observe_whole, succeeds};
+use super::tries::{Ended, Runner, Tries, WORTH_HELP, Wanted, copies, observe_whole, succeeds};
 use super::undo::Undo;
-use super::{Interruption, MinimizeArguments, NOT_THE_SAME, say};
+use super::{Interruption, Kit, MinimizeArguments, NOT_THE_SAME, say};
 use crate::exit::CommandError;
 use crate::failure::{CrashReader, Failure};
 use crate::recorded::Recorded;
@@ -59,39 +63,34 @@ pub struct Search<'a> {
     interruption: &'a Interruption,
     results: Results,
     undo: Undo,
+    /// All that gets smaller, but for which files are there.
+    streams: Vec<Stream>,
+    crew: Crew,
 }
 
 impl<'a> Search<'a> {
-    pub fn new(
-        recorded: Recorded,
-        limits: TryLimits,
-        arguments: &'a MinimizeArguments,
-        settings: &'a Settings,
-        interruption: &'a Interruption,
-        output: PathBuf,
-        streams: &[Stream],
-    ) -> Result<Search<'a>, CommandError> {
+    pub fn new(kit: Kit<'a>, interruption: &'a Interruption, crew: Crew) -> Result<Search<'a>, CommandError> {
+        let Kit { recorded, limits, arguments, settings, output, mut streams } = kit;
         let inputs = streams.iter().filter_map(|stream| match stream {
             Stream::File(path) => Some(path.clone()),
             _ => None,
         });
         let undo = Undo::begin(inputs.collect()).map_err(failed)?;
         let results = Results::new(output);
-        Ok(Search { recorded, limits, arguments, settings, interruption, results, undo })
+        if !arguments.input_only {
+            streams.extend([Stream::Arguments, Stream::Environment]);
+        }
+        Ok(Search { recorded, limits, arguments, settings, interruption, results, undo, streams, crew })
     }
 
     /// Searches, and says what came of it.
-    pub fn run(&mut self, streams: &[Stream]) -> Result<ExitCode, CommandError> {
+    pub fn run(&mut self) -> Result<ExitCode, CommandError> {
         let wanted = match self.confirm() {
             Ok(Some(wanted)) => wanted,
             Ok(None) => return Ok(ExitCode::from(NOT_THE_SAME)),
             Err(error) => return Err(failed(error)),
         };
-        let mut all = streams.to_vec();
-        if !self.arguments.input_only {
-            all.extend([Stream::Arguments, Stream::Environment]);
-        }
-        let mut interrupted = !self.minimise_all(all, &wanted)?;
+        let mut interrupted = !self.minimise_all(self.streams.clone(), &wanted)?;
         // Which files it needs is asked with the smallest inputs.
         let files = if self.arguments.input_only || interrupted { Vec::new() } else { self.present() };
         if !files.is_empty() {
@@ -131,7 +130,7 @@ impl<'a> Search<'a> {
             Ok(wanted) => return Ok(Some(wanted)),
             Err(why) => why,
         };
-        for answers in self.recorded.answers() {
+        for (number, answers) in self.recorded.answers().into_iter().enumerate() {
             let what = match (answers.time.is_some(), answers.random.is_some()) {
                 (true, false) => "the recorded time",
                 (false, _) => "the recorded random numbers",
@@ -142,6 +141,7 @@ impl<'a> Search<'a> {
                 Ok(wanted) => {
                     say(self.settings, &format!("it fails with {what} only, which each try gets"));
                     self.recorded.program = program;
+                    self.crew.tell(Order::Answers(number));
                     return Ok(Some(wanted));
                 }
                 Err(_) => why.push_str(&format!("; not with {what} either")),
@@ -156,7 +156,11 @@ impl<'a> Search<'a> {
         let mut crashes = CrashReader::default();
         let mut first: Option<Failure> = None;
         for _ in 0..CONFIRMATIONS {
+            let begun = Instant::now();
             let (failure, out, errors) = observe_whole(program, &self.limits, &mut crashes, &self.undo)?;
+            if begun.elapsed() > WORTH_HELP {
+                self.crew.start();
+            }
             if let Some(test) = &self.arguments.until {
                 if !succeeds(test, failure.end, &program.stdin, &out, &errors)? {
                     return Ok(Err(
@@ -250,6 +254,7 @@ impl<'a> Search<'a> {
         }
         let content = self.gone_on_with(stream, content, wanted)?;
         for readiness in [Some(Readiness::BeforeReading), Some(Readiness::BeforeAsking), None] {
+            self.call_crew(stream, readiness, &content);
             let Some(runner) = self.runner(stream, readiness, wanted)? else { continue };
             let is_whole = matches!(runner, Runner::Whole(_));
             let changed = match self.reduce(stream, runner, wanted, content.clone(), original) {
@@ -268,6 +273,16 @@ impl<'a> Search<'a> {
             tracing::debug!(stream = stream.name(), "the result of copies does not hold for a whole run");
         }
         Ok(Changed::nothing(stream.clone(), content))
+    }
+
+    /// Lets the crew stand where the tries begin.
+    fn call_crew(&self, stream: &Stream, readiness: Option<Readiness>, content: &[u8]) {
+        match self.streams.iter().position(|known| known == stream) {
+            Some(stream) => {
+                self.crew.tell(Order::Begin { stream, readiness, content: content.to_vec() });
+            }
+            None => self.crew.rest(),
+        }
     }
 
     /// What an earlier search found, if it fails too.
@@ -325,6 +340,22 @@ impl<'a> Search<'a> {
         Runner::Whole(Box::new(move |content| Search::changed(&program, &stream, content)))
     }
 
+    fn tries(&self, runner: Runner, wanted: Wanted) -> Tries<'_> {
+        Tries {
+            runner,
+            wanted,
+            limits: self.limits,
+            crashes: CrashReader::default(),
+            interruption: self.interruption,
+            undo: &self.undo,
+            trust: None,
+            crew: None,
+            in_vain: 0,
+            spent: Duration::ZERO,
+            note: Box::new(|_, _| {}),
+        }
+    }
+
     fn reduce(
         &mut self,
         stream: &Stream,
@@ -336,19 +367,13 @@ impl<'a> Search<'a> {
         let mut progress = Progress { told: Instant::now(), stream: stream.name(), original };
         let settings = self.settings;
         let note = move |best: &[u8], tests: u64| progress.tell(settings, best.len(), tests);
-        let mut tries = Tries {
-            runner,
-            wanted: wanted.clone(),
-            limits: self.limits,
-            crashes: CrashReader::default(),
-            interruption: self.interruption,
-            undo: &self.undo,
-            trust: None,
-            note: Box::new(note),
-        };
+        let mut tries = self.tries(runner, wanted.clone());
+        tries.crew = Some(&self.crew);
+        tries.note = Box::new(note);
         if !tries.begin_with(&content)? {
             return Ok(None);
         }
+        self.crew.expect(tries.wanted.text());
         let begun = Instant::now();
         let (mut tests, mut from) = (0, content);
         let (best, ended) = loop {
@@ -375,6 +400,7 @@ impl<'a> Search<'a> {
             before: original,
             content: best,
             tests,
+            in_vain: tries.in_vain,
             time: begun.elapsed(),
             is_minimal: ended.is_ok(),
             tries_per_second: None,
@@ -385,6 +411,7 @@ impl<'a> Search<'a> {
         match ended {
             Ok(()) => Ok(Some(changed)),
             Err(error) => {
+                drop(tries);
                 self.results.add(changed);
                 Err(error)
             }
@@ -405,6 +432,9 @@ impl<'a> Search<'a> {
     /// Later streams are made smaller with this one as it is now.
     fn keep(&mut self, stream: &Stream, content: &[u8]) -> Result<(), Ended> {
         self.recorded.program = Search::changed(&self.recorded.program, stream, content)?;
+        if let Some(stream) = self.streams.iter().position(|known| known == stream) {
+            self.crew.tell(Order::Keep { stream, content: content.to_vec() });
+        }
         Ok(())
     }
 }

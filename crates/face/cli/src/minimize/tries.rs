@@ -1,6 +1,7 @@
 //! Tries of a changed input, and whether each fails as the recording did.
 
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use injector::{
     ExitReport, Readiness, TryEnd, TryError, TryInput, TryLimits, TryProgram, TryServer, Written, run_whole,
@@ -8,8 +9,13 @@ use injector::{
 use reducer::{Oracle, Pass};
 
 use super::Interruption;
+use super::crew::{Crew, Now};
+use super::orders::Verdict;
 use super::undo::Undo;
 use crate::failure::{CrashReader, Failure};
+
+/// Time of tries, or of a whole run, behind which it takes less time to start a crew than to go on alone.
+pub const WORTH_HELP: Duration = Duration::from_millis(15);
 
 /// Why a search ended before its end.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +57,16 @@ pub enum Wanted {
     Same(Failure),
     /// Whatever this shell test succeeds for.
     Test(std::ffi::OsString),
+}
+
+impl Wanted {
+    /// What two searches for the same say.
+    pub fn text(&self) -> String {
+        match self {
+            Wanted::Same(failure) => failure.text(),
+            Wanted::Test(_) => "what the test says".to_owned(),
+        }
+    }
 }
 
 /// Makes the program with another content of its input.
@@ -95,6 +111,12 @@ pub struct Tries<'a> {
     pub undo: &'a Undo,
     /// `None`: each crash is looked at.
     pub trust: Option<Trust>,
+    /// Who tries at the same time, where anybody does.
+    pub crew: Option<&'a Crew>,
+    /// Tries that were made beside those that count.
+    pub in_vain: u64,
+    /// Time of tries that each were a process.
+    pub spent: Duration,
     pub note: Box<Noting<'a>>,
 }
 
@@ -123,7 +145,7 @@ pub fn copies(
     Ok(Runner::Copies(Box::new(Copies { server, beginning: undo.now()?, writes: false })))
 }
 
-impl Tries<'_> {
+impl<'a> Tries<'a> {
     /// How a run with this input fails.
     pub fn observe(&mut self, input: &[u8]) -> Result<(Failure, Vec<u8>, Vec<u8>), Ended> {
         let crashes = &mut self.crashes;
@@ -170,6 +192,64 @@ impl Tries<'_> {
             Wanted::Same(wanted) => Ok(failure == *wanted),
             Wanted::Test(test) => succeeds(test, failure.end, input, &out, &errors),
         }
+    }
+
+    /// How a try of this input ends.
+    pub fn verdict(&mut self, input: &[u8]) -> Result<Verdict, Ended> {
+        let plain = |fails| if fails { Verdict::Fails } else { Verdict::Passes };
+        if let (Wanted::Same(wanted), Runner::Copies(copies)) = (&self.wanted, &mut self.runner)
+            && let TryEnd::Ended(end) = wanted.end
+        {
+            let ends = copies.server.run(&[input], Some(end))?;
+            copies.undo(self.undo, 1)?;
+            return Ok(match (ends.last(), wanted.crash.is_some()) {
+                (Some(last), _) if *last != wanted.end => Verdict::Passes,
+                (Some(last @ TryEnd::Ended(ExitReport::Exited(_))), false) => {
+                    plain(Failure::new(*last, None, &copies.server.outputs()?.1) == *wanted)
+                }
+                _ => Verdict::Dies,
+            });
+        }
+        self.fails(input).map(plain)
+    }
+
+    /// The crew, if some can help.
+    fn ready(&self) -> Option<&'a Crew> {
+        let stays = matches!(&self.runner, Runner::Copies(copies) if copies.server.has_copy_that_stays());
+        self.crew.filter(|crew| !stays && crew.ready() > 0)
+    }
+
+    /// Many at the same time: the first of them that fails counts, and what was tried behind it does not.
+    fn together(&mut self, crew: &Crew, candidates: &[Vec<u8>]) -> Result<(Option<usize>, u64), Ended> {
+        let together = crew.begin(candidates.to_vec());
+        let mut own = 0;
+        let found = loop {
+            if let Err(error) = self.interruption.check() {
+                break Err(error);
+            }
+            match together.next() {
+                Now::Try(at) => match self.verdict(&candidates[at]) {
+                    Ok(verdict) => {
+                        own += 1;
+                        together.note(at, verdict);
+                    }
+                    Err(error) => break Err(error),
+                },
+                Now::Known(None) => break Ok(None),
+                Now::Known(Some((at, Verdict::Dies))) => match self.is_same_crash(&candidates[at]) {
+                    Ok(true) => break Ok(Some(at)),
+                    Ok(false) => together.passes(at),
+                    Err(error) => break Err(error),
+                },
+                Now::Known(Some((at, _))) => break Ok(Some(at)),
+            }
+        };
+        let begun = together.end();
+        let found = found?;
+        tracing::debug!(candidates = candidates.len(), begun, own, ?found, "tried together");
+        let tests = found.map_or(candidates.len(), |at| at + 1) as u64;
+        self.in_vain += begun.saturating_sub(tests);
+        Ok((found, tests))
     }
 
     /// Many at once, where ends alone sort most of them out.
@@ -258,7 +338,27 @@ impl Oracle for Tries<'_> {
     type Error = Ended;
 
     fn first_failing(&mut self, candidates: &[Vec<u8>]) -> Result<(Option<usize>, u64), Ended> {
-        self.sift(candidates)
+        if let Some(crew) = self.ready()
+            && candidates.len() > 1
+        {
+            return self.together(crew, candidates);
+        }
+        let begun = Instant::now();
+        let found = self.sift(candidates)?;
+        let stays = matches!(&self.runner, Runner::Copies(copies) if copies.server.has_copy_that_stays());
+        if let (Some(crew), false) = (self.crew, stays) {
+            self.spent += begun.elapsed();
+            if self.spent > WORTH_HELP {
+                crew.start();
+            }
+        }
+        Ok(found)
+    }
+
+    fn ahead(&self) -> usize {
+        /// For each of those who try: none waits for the slowest one.
+        const EACH: usize = 4;
+        self.ready().map_or(1, |crew| EACH * (crew.ready() + 1))
     }
 
     fn found(&mut self, best: &[u8], tests: u64) -> Result<(), Ended> {
