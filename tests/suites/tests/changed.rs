@@ -117,6 +117,18 @@ fn what_clients_sent_gets_small(tool: &Arc<Tool>) -> TestResult {
     check_script(&recording, 139)
 }
 
+/// Each try of a hunt reads all that came through a pipe.
+fn tries_of_a_hunt_read_a_pipe(tool: &Arc<Tool>) -> TestResult {
+    let recording = Recording::new(tool, "changed", "hunt-pipe", "lucky")?;
+    for (bytes, kind) in [("1000", "-p"), ("300000", "-f")] {
+        let feed = format!("head -c {bytes} /dev/zero | \"$@\"");
+        let test = format!("[ {kind} /proc/self/fd/0 ] && [ $(wc -c) = {bytes} ]");
+        let hunt = ["hunt", "--tries", "3", "-o", bytes, "--", "sh", "-c", &test];
+        check(&recording.tool_behind(&["sh", "-c", &feed, "sh"], &hunt)?, 1, "none of 3 tries failed")?;
+    }
+    Ok(())
+}
+
 /// What is tried at the same time in other sandboxes meets in no file, and changes neither the result nor what counts.
 fn helpers_change_nothing(tool: &Arc<Tool>) -> TestResult {
     let recording = Recording::new(tool, "changed", "minimize-helpers", "parser")?;
@@ -449,7 +461,7 @@ fn missing_sandbox() -> Option<String> {
 type Check = fn(&Arc<Tool>) -> TestResult;
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    let checks: [(&str, Check); 14] = [
+    let checks: [(&str, Check); 15] = [
         ("reads", reads_are_by_reference),
         ("report", a_report_tells),
         ("wrap", a_wrapped_command_leaves_reports),
@@ -457,6 +469,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         ("minimize::stdin", stdin_gets_small),
         ("minimize::file", files_get_small),
         ("minimize::clients", what_clients_sent_gets_small),
+        ("hunt", tries_of_a_hunt_read_a_pipe),
         ("minimize::helpers", helpers_change_nothing),
         ("minimize::until", a_test_decides),
         ("minimize::crashes", another_crash_is_not_the_same),

@@ -1,6 +1,7 @@
 //! `retrovane hunt`.
 
 mod attempt;
+mod input;
 mod reach;
 mod told;
 mod watch;
@@ -22,6 +23,7 @@ use crate::seeds;
 use crate::settings::Settings;
 use crate::wording;
 use attempt::{Try, TryEnd};
+use input::Input;
 use watch::{Limited, Waited, Watch};
 
 const EXAMPLES: &str = "\
@@ -160,6 +162,7 @@ struct Hunt<'a> {
     /// Where all tries go, if that was said.
     output: Option<PathBuf>,
     seed: u64,
+    input: Input,
     watch: Watch,
     bar: ProgressBar,
     told: Instant,
@@ -206,6 +209,8 @@ impl<'a> Hunt<'a> {
         {
             return Err(StoreError::NotEmpty { path: dir.clone() }.into());
         }
+        let failed = |source| CommandError::Try { doing: "read standard input", source };
+        let input = Input::of_hunt(settings.quiet).map_err(failed)?;
         let watch = Watch::begin().map_err(|source| CommandError::Try { doing: "watch tries", source })?;
         let bar = if arguments.show {
             ProgressBar::hidden()
@@ -218,6 +223,7 @@ impl<'a> Hunt<'a> {
             home: absolute(settings.home_to_write()?)?,
             output,
             seed: arguments.seed.unwrap_or_else(seeds::random),
+            input,
             watch,
             bar,
             told: Instant::now(),
@@ -268,7 +274,7 @@ impl<'a> Hunt<'a> {
     fn start(&self, number: u64) -> Result<Try, CommandError> {
         let seed = seeds::of_try(self.seed, number);
         let dir = self.new_dir(number)?;
-        Try::start(self.arguments, &self.watch, (number, seed), &self.home, &dir)
+        Try::start(self.arguments, &self.watch, &self.input, (number, seed), &self.home, &dir)
             .inspect_err(|_| self.forget(&dir))
     }
 

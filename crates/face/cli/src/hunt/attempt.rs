@@ -3,7 +3,7 @@
 //! command line would take a good part of a short try.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use std::process::ExitStatus;
 use trace_store::{LaneEnd, TraceReader};
 
 use super::HuntArguments;
+use super::input::Input;
 use super::watch::{Limited, Watch};
 use crate::exit::CommandError;
 use crate::record;
@@ -43,12 +44,13 @@ impl Try {
     pub fn start(
         arguments: &HuntArguments,
         watch: &Watch,
+        input: &Input,
         (number, seed): (u64, u64),
         home: &Path,
         dir: &Path,
     ) -> Result<Try, CommandError> {
         let failed = |doing| move |source| CommandError::Try { doing, source };
-        let input = input().map_err(failed("open standard input anew"))?;
+        let input = input.for_try().map_err(failed("open standard input anew"))?;
         let mut captured = None;
         if !arguments.show {
             let output = || unnamed_file().map_err(failed("make a temporary file for the program's output"));
@@ -91,22 +93,8 @@ impl Try {
     }
 }
 
-/// Standard input of a try: a regular file is read by each from where the hunt's stands; of all else the first try
-/// would leave nothing to the others.
-fn input() -> io::Result<File> {
-    let ours = io::stdin().as_fd().try_clone_to_owned().map(File::from);
-    match ours {
-        Ok(mut ours) if ours.metadata()?.is_file() => {
-            let mut own = File::open("/proc/self/fd/0")?;
-            own.seek(SeekFrom::Start(ours.stream_position()?))?;
-            Ok(own)
-        }
-        Ok(_) | Err(_) => File::open("/dev/null"),
-    }
-}
-
 /// A temporary file that goes away with its last descriptor.
-fn unnamed_file() -> io::Result<File> {
+pub fn unnamed_file() -> io::Result<File> {
     let folder = std::env::temp_dir();
     let mut number = 0;
     loop {
