@@ -27,7 +27,7 @@ use crate::reader::{READER, Reader, Undo};
 /// Pages between two looks into the logs.
 const PIECE_PAGES: usize = 64;
 /// Chunks of logs that are there before threads need them.
-const CHUNKS_READY: usize = 4;
+const CHUNKS_READY: usize = 8;
 /// The part of the region's pages whose notes of what is undone are kept in memory.
 const NOTES_KEPT: usize = 64;
 
@@ -119,6 +119,7 @@ impl Capture {
 
     /// Forgets what is undone: another checkpoint begins.
     pub fn forget(&mut self, memory: &Memory) {
+        self.touched.iter().for_each(|page| memory.set_touched(page, false));
         if self.touched.count() > memory.pages() / NOTES_KEPT {
             memory.forget_all_undone();
         } else {
@@ -197,6 +198,7 @@ impl Capture {
         let page = (undo.address - memory.base) / PAGE;
         self.touched.insert(page);
         place.store(undone | bytes, Relaxed);
+        memory.set_touched(page, true);
         if undo.tag == log::CHECKED {
             // The mirror stands still. What is saved for the first time is as it was, unless it was stored to before.
             let before = memory.mirrored(undo.address).load(Relaxed);

@@ -108,7 +108,7 @@ static LOGS: AtomicPtr<Log> = AtomicPtr::new(core::ptr::null_mut());
 /// Chunks that were begun since the reader looked.
 pub static BEGUN: AtomicPtr<Chunk> = AtomicPtr::new(core::ptr::null_mut());
 /// Chunks that wait to be used, zeroed and present.
-static SPARE: [AtomicPtr<Chunk>; 16] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 16];
+static SPARE: [AtomicPtr<Chunk>; 32] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 32];
 /// Numbers of entries.
 pub static NUMBERS: AtomicU64 = AtomicU64::new(1);
 /// Where the region is, and its bytes; 0 without one.
@@ -118,6 +118,9 @@ pub static SIZE: AtomicUsize = AtomicUsize::new(0);
 pub static OWNERS: AtomicUsize = AtomicUsize::new(0);
 /// Of each word of the region, which bytes are in the mirror as they were.
 pub static UNDONE: AtomicUsize = AtomicUsize::new(0);
+/// Of each page, a byte: some of its words are undone. It is present, always; the notes of words are where this is not 0, so that no store
+/// takes a page fault for a look at them.
+pub static TOUCHED: AtomicUsize = AtomicUsize::new(0);
 
 // Each thread's log: an initial-exec variable, found without a call.
 global_asm!(
@@ -285,9 +288,10 @@ fn new_chunk() -> *mut Chunk {
 }
 
 /// The region whose stores are saved: its bytes, and where the owners of its blocks and what is undone of its words are.
-pub fn begin_region(size: usize, owners: usize, undone: usize) {
+pub fn begin_region(size: usize, owners: usize, undone: usize, touched: usize) {
     OWNERS.store(owners, SeqCst);
     UNDONE.store(undone, SeqCst);
+    TOUCHED.store(touched, SeqCst);
     SIZE.store(size, SeqCst);
 }
 

@@ -28,6 +28,8 @@ pub struct Memory {
     pub size: usize,
     /// Of each word's bytes, a bit: they are in the mirror as they were when the checkpoint that is being copied began.
     undone: usize,
+    /// Of each page, a byte: it has words of which something is undone.
+    touched: usize,
     /// The owners of blocks.
     owners: usize,
     /// Which pages are there; `None` where the kernel does not say.
@@ -60,13 +62,17 @@ impl Memory {
     fn map(base: usize, size: usize, file: Option<(i32, u64)>) -> Result<Memory, Error> {
         let present = File::open("/proc/self/pagemap").ok();
         // What is mapped goes away with it also where the next part cannot be.
-        let mut memory = Memory { base: 0, size, undone: 0, owners: 0, present, used: AtomicUsize::new(0) };
+        let mut memory =
+            Memory { base: 0, size, undone: 0, touched: 0, owners: 0, present, used: AtomicUsize::new(0) };
         map_at(base, size, file)?;
         memory.base = base;
         map_at(base + MIRROR_DISTANCE, size, file)?;
         memory.undone = map_anywhere(size / 8)?;
+        memory.touched = map_anywhere(size / PAGE)?;
         memory.owners = map_anywhere(owner_bytes(size))?;
-        log::begin_region(size, memory.owners, memory.undone);
+        memory.warm(memory.touched, whole_pages(size / PAGE))?;
+        memory.warm(memory.owners, owner_bytes(size))?;
+        log::begin_region(size, memory.owners, memory.undone, memory.touched);
         Ok(memory)
     }
 
@@ -163,6 +169,13 @@ impl Memory {
         unsafe { &*((self.undone + (at - self.base) / 8) as *const AtomicU8) }
     }
 
+    /// Notes whether words of a page are undone.
+    pub fn set_touched(&self, page: usize, is_touched: bool) {
+        debug_assert!(page < self.pages());
+        // SAFETY: as for `word`.
+        unsafe { (*((self.touched + page) as *const AtomicU8)).store(u8::from(is_touched), Relaxed) };
+    }
+
     /// Forgets of a page's words what is undone.
     pub fn forget_undone(&self, page: usize) {
         // SAFETY: bytes of our own mapping, which nobody else looks at.
@@ -206,6 +219,7 @@ impl Drop for Memory {
         }
         unmap(self.base, self.size);
         unmap(self.undone, whole_pages(self.size / 8));
+        unmap(self.touched, whole_pages(self.size / PAGE));
         unmap(self.owners, owner_bytes(self.size));
     }
 }

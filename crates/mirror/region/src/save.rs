@@ -7,9 +7,10 @@ use core::arch::{asm, naked_asm};
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use crate::layout::BLOCK_BITS;
+use crate::layout::{BLOCK_BITS, PAGE_BITS};
 use crate::log::{
-    ACTIVE, BASE, ENTRY_BYTES, Log, NUMBERS, OWNERS, SHARED, SIZE, TAG_SHIFT, UNDONE, WITHIN, active, prepare,
+    ACTIVE, BASE, ENTRY_BYTES, Log, NUMBERS, OWNERS, SHARED, SIZE, TAG_SHIFT, TOUCHED, UNDONE, WITHIN,
+    active, prepare,
 };
 
 /// 1: the processor has xsave, and the kernel knows it.
@@ -183,6 +184,12 @@ macro_rules! run_of_words {
         jmp 20b
         // As at 27.
     38: mov r9, rax
+        shr r9, {page}
+        add r9, [rip + {touched}]
+        cmp byte ptr [r9], 0
+        mov r9d, 0
+        je 39b
+        mov r9, rax
         shr r9, 3
         add r9, [rip + {undone}]
         cmp byte ptr [r9], 0xff
@@ -210,6 +217,11 @@ macro_rules! seldom {
         // This thread has saved much: what is in the mirror already is not saved again.
     27: mov rax, rdi
         sub rax, [rip + {base}]
+        mov r9, rax
+        shr r9, {page}
+        add r9, [rip + {touched}]
+        cmp byte ptr [r9], 0
+        je 31b
         shr rax, 3
         mov r9, [rip + {undone}]
         movzx r9d, byte ptr [r9 + rax]
@@ -301,7 +313,7 @@ pub unsafe extern "C" fn rv_mirror_save() {
         prepare = sym prepare_saved,
         base = sym BASE,
         size = sym SIZE,
-        undone = sym UNDONE,
+        undone = sym UNDONE, touched = sym TOUCHED, page = const PAGE_BITS,
         crowded = const core::mem::offset_of!(Log, crowded),
         block = const BLOCK_BITS,
         block_mask = const (1 << BLOCK_BITS) - 1,
