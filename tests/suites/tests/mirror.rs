@@ -32,55 +32,26 @@ struct Case {
 /// Each store is saved, so that those without a barrier are known.
 const CHECKED: &[&str] = &["env", "RETROVANE_MIRROR_CHECK=1"];
 
+/// What most of them have.
+const PLAIN: Case = Case { name: "", source: "", with: &[], level: "-O2", arguments: &[], says: "" };
+
+/// It lives until something is durable, three times.
+const KILLED: &[&str] = &["3", "slow"];
+
 const CASES: [Case; 6] = [
     Case {
         name: "stores::O0",
         source: "stores.c",
         with: CHECKED,
         level: "-O0",
-        arguments: &[],
         says: "all mirrored",
+        ..PLAIN
     },
-    Case {
-        name: "stores::O2",
-        source: "stores.c",
-        with: CHECKED,
-        level: "-O2",
-        arguments: &[],
-        says: "all mirrored",
-    },
-    Case {
-        name: "threads",
-        source: "threads.c",
-        with: &[],
-        level: "-O2",
-        arguments: &["60"],
-        says: "all done",
-    },
-    Case {
-        name: "killed_threads",
-        source: "late.c",
-        with: &[],
-        level: "-O2",
-        arguments: &["3", "slow"],
-        says: " rounds",
-    },
-    Case {
-        name: "btree",
-        source: "btree.c",
-        with: &[],
-        level: "-O1",
-        arguments: &["3", "slow"],
-        says: "all whole",
-    },
-    Case {
-        name: "containers",
-        source: "containers.cc",
-        with: &[],
-        level: "-O2",
-        arguments: &["3", "slow"],
-        says: "all whole",
-    },
+    Case { name: "stores::O2", source: "stores.c", with: CHECKED, says: "all mirrored", ..PLAIN },
+    Case { name: "threads", source: "threads.c", arguments: &["60"], says: "all done", ..PLAIN },
+    Case { name: "killed_threads", source: "late.c", arguments: KILLED, says: " rounds", ..PLAIN },
+    Case { name: "btree", source: "btree.c", level: "-O1", arguments: KILLED, says: "all whole", ..PLAIN },
+    Case { name: "containers", source: "containers.cc", arguments: KILLED, says: "all whole", ..PLAIN },
 ];
 
 /// The version of clang that is there, with the headers that the pass needs.
@@ -175,10 +146,9 @@ fn natively(recording: &Recording, arguments: &[&str]) -> Result<Outcome, String
 
 /// A live session: checkpoints of the process and of its region, and rollbacks between them.
 fn goes_back(tool: &Arc<Tool>, version: u32, options: &[&str]) -> TestResult {
-    let case =
-        Case { name: "back", source: "goes_back.c", with: &[], level: "-O2", arguments: &[], says: "done" };
+    let case = Case { name: "back", source: "goes_back.c", says: "done", ..PLAIN };
     let recording = built(tool, &case, version)?;
-    let live = [&["--quiet", "live"], options, &["--"], case.with, &["./program", "region"]].concat();
+    let live = [&["--quiet", "live"], options, &["--", "./program", "region"]].concat();
     let lived = recording.tool(&live, None)?;
     check(&lived, 0, "4 times back\ndone\n")?;
     check(&natively(&recording, &["region", "check"])?, 0, "all right")
@@ -186,14 +156,7 @@ fn goes_back(tool: &Arc<Tool>, version: u32, options: &[&str]) -> TestResult {
 
 /// A live session whose checkpoints come by time.
 fn lives(tool: &Arc<Tool>, version: u32) -> TestResult {
-    let case = Case {
-        name: "lives",
-        source: "threads.c",
-        with: &[],
-        level: "-O2",
-        arguments: &[],
-        says: "all done",
-    };
+    let case = Case { name: "lives", source: "threads.c", says: "all done", ..PLAIN };
     let recording = built(tool, &case, version)?;
     let live = ["--quiet", "live", "--checkpoint-every", "50ms", "--", "./program", "region", "60"];
     check(&recording.tool(&live, None)?, 0, case.says)

@@ -42,12 +42,17 @@ int main(int argc, char **argv)
 		rv_mirror_set_rate(region, 64 << 10);
 	}
 	int64_t checkpoint = isDuring ? rv_mirror_checkpoint(region, 1) : 0;
-	if (isDuring || !strcmp(argv[2], "asm") || !strcmp(argv[2], "behind")) {
+	int isTold = !strcmp(argv[2], "told");
+	if (isDuring || isTold || !strcmp(argv[2], "asm") || !strcmp(argv[2], "behind")) {
 		/* Stores beside it, which are saved. */
 		block[8] = 1;
 		memset(block + 64, 2, 500);
 		__atomic_store_n((long *)block + 3, 4, __ATOMIC_SEQ_CST);
 		hidden((uintptr_t)block);
+		if (isTold) {
+			rv_mirror_wrote(block, 8);
+			block[4] = 1;
+		}
 		block[9] = 1;
 	} else if (!strcmp(argv[2], "maskmov"))
 		masked(block);

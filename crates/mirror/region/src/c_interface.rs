@@ -293,12 +293,9 @@ pub unsafe extern "C" fn rv_mirror_will_write(address: *const c_void, count: usi
     unsafe { barrier::will_write(address as usize, count) };
 }
 
-/// # Safety
-/// The bytes are mapped.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rv_mirror_wrote(address: *const c_void, count: usize) {
-    // SAFETY: as the caller says.
-    unsafe { barrier::wrote(address as usize, count) };
+pub extern "C" fn rv_mirror_wrote(address: *const c_void, count: usize) {
+    barrier::wrote(address as usize, count);
 }
 
 /// Where the pass found a store that it cannot mirror, and the address is in the region.

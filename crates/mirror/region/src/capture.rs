@@ -13,6 +13,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{MutexGuard, PoisonError};
@@ -27,7 +28,7 @@ use crate::reader::{READER, Reader, Undo};
 /// Pages between two looks into the logs.
 const PIECE_PAGES: usize = 64;
 /// Chunks of logs that are there before threads need them.
-const CHUNKS_READY: usize = 8;
+pub const CHUNKS_READY: usize = 8;
 /// The part of the region's pages whose notes of what is undone are kept in memory.
 const NOTES_KEPT: usize = 64;
 
@@ -89,7 +90,6 @@ pub struct Done {
 
 impl Capture {
     pub fn new(memory: &Memory) -> Capture {
-        log::provide(CHUNKS_READY);
         Capture {
             touched: Pages::none(memory.pages()),
             numbers: HashMap::default(),
@@ -188,17 +188,13 @@ impl Capture {
         if !(memory.base..memory.base + memory.size).contains(&undo.address) {
             return;
         }
-        let place = memory.undone(undo.address);
-        let undone = place.load(Relaxed);
+        let undone = memory.undone(undo.address).load(Relaxed);
         // Of each byte the first entry counts: of one log that is the first one given.
         let bytes = (undo.bytes & !undone) | self.later(undo, undo.bytes & undone);
         if bytes == 0 {
             return;
         }
-        let page = (undo.address - memory.base) / PAGE;
-        self.touched.insert(page);
-        place.store(undone | bytes, Relaxed);
-        memory.set_touched(page, true);
+        let page = self.note(memory, undo.address, bytes);
         if undo.tag == log::CHECKED {
             // The mirror stands still. What is saved for the first time is as it was, unless it was stored to before.
             let before = memory.mirrored(undo.address).load(Relaxed);
@@ -236,6 +232,27 @@ impl Capture {
         self.undo(memory, &mut lock_reader(), &mut changed);
     }
 
+    /// Notes that bytes of a word are undone; its page.
+    fn note(&mut self, memory: &Memory, at: usize, bytes: u8) -> usize {
+        let (page, place) = ((at - memory.base) / PAGE, memory.undone(at));
+        self.touched.insert(page);
+        place.store(place.load(Relaxed) | bytes, Relaxed);
+        memory.set_touched(page, true);
+        page
+    }
+
+    /// What the program has said that it stored to without a barrier counts as saved.
+    fn count_as_saved(&mut self, memory: &Memory, told: &[Range<usize>]) {
+        let is_told = |word: &usize| told.iter().any(|bytes| bytes.start < word + 8 && *word < bytes.end);
+        self.late.retain(|word| !is_told(word));
+        for bytes in told {
+            let within = bytes.start.max(memory.base)..bytes.end.min(memory.base + memory.size);
+            within.for_each(|at| {
+                self.note(memory, at, 1 << (at % 8));
+            });
+        }
+    }
+
     /// Words that differ from the mirror in bytes that nobody has saved, one for each page: while all that is stored to is saved.
     pub fn missed(&mut self, memory: &Memory) -> Vec<usize> {
         let mut reader = lock_reader();
@@ -243,6 +260,7 @@ impl Capture {
         self.undo(memory, &mut reader, &mut changed);
         let differing = (0..memory.pages()).flat_map(|page| memory.differing(page)).collect::<Vec<_>>();
         self.undo(memory, &mut reader, &mut changed);
+        self.count_as_saved(memory, &check::told());
         let is_missed = |(at, now): &(usize, u64)| {
             let before = memory.mirrored(*at).load(Relaxed);
             blend(*now, before, memory.undone(*at).load(Relaxed)) != before

@@ -5,9 +5,23 @@
 //! since behind it nothing of that can be seen; and the thread that asks for one waits until it is captured, so that what it stores
 //! without a barrier then is not taken for a store before.
 
-use std::sync::LazyLock;
+use std::ops::Range;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::watch;
+
+/// Bytes that were stored to without a barrier, as the program says itself.
+static TOLD: Mutex<Vec<Range<usize>>> = Mutex::new(Vec::new());
+
+/// Notes that these are not to be counted.
+pub fn tell(bytes: Range<usize>) {
+    TOLD.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+}
+
+/// What was told since this was asked last.
+pub fn told() -> Vec<Range<usize>> {
+    std::mem::take(&mut TOLD.lock().unwrap_or_else(PoisonError::into_inner))
+}
 
 /// True with the check.
 pub fn is_on() -> bool {

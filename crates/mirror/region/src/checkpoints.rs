@@ -9,12 +9,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::capture::{self, Capture, Done};
+use crate::capture::{self, CHUNKS_READY, Capture, Done};
 use crate::check;
 use crate::error::Error;
 use crate::files::DiskFile;
 use crate::layout::PAGE;
 use crate::live;
+use crate::log;
 use crate::memory::{Memory, WARM_BYTES};
 use crate::pages::Pages;
 use crate::slots::Slots;
@@ -68,19 +69,29 @@ pub struct Counts {
 }
 
 /// The state that both sides share.
-#[derive(Default)]
 pub struct Checkpoints {
     progress: Mutex<Progress>,
     changed: Condvar,
     /// Words that differed from the mirror before a checkpoint, where that is looked for.
     missed: Mutex<Vec<usize>>,
-    /// Made when it is first needed. Who holds this and `progress` locked this first.
-    capture: Mutex<Option<Capture>>,
+    /// Who holds this and `progress` locked this first.
+    capture: Mutex<Capture>,
     /// A block that ends behind this comes near to what will be present.
     warm_from: AtomicUsize,
 }
 
 impl Checkpoints {
+    /// Of a region whose memory is this.
+    pub fn new(memory: &Memory) -> Checkpoints {
+        Checkpoints {
+            progress: Mutex::default(),
+            changed: Condvar::new(),
+            missed: Mutex::default(),
+            capture: Mutex::new(Capture::new(memory)),
+            warm_from: AtomicUsize::new(0),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -117,8 +128,7 @@ impl Checkpoints {
     /// The moment of a checkpoint, behind a look at what was stored without a barrier before, where that is asked for.
     fn begin(&self, memory: &Memory) {
         if check::is_on() {
-            let mut capture = self.capture(memory);
-            let capture = capture.as_mut().expect("made");
+            let mut capture = self.capture();
             let found = capture.missed(memory);
             self.missed.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
             capture.forget(memory);
@@ -126,10 +136,8 @@ impl Checkpoints {
         capture::begin();
     }
 
-    fn capture(&self, memory: &Memory) -> MutexGuard<'_, Option<Capture>> {
-        let mut capture = self.capture.lock().unwrap_or_else(PoisonError::into_inner);
-        capture.get_or_insert_with(|| Capture::new(memory));
-        capture
+    fn capture(&self) -> MutexGuard<'_, Capture> {
+        self.capture.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Words that were stored to without a barrier so far, one for each page. No checkpoint is under way.
@@ -137,7 +145,7 @@ impl Checkpoints {
         if !check::is_on() {
             return Err(Error::NoCheck);
         }
-        let found = self.capture(memory).as_mut().expect("made").missed(memory);
+        let found = self.capture().missed(memory);
         let mut missed = self.missed.lock().unwrap_or_else(PoisonError::into_inner);
         missed.extend(found);
         missed.sort_unstable();
@@ -293,6 +301,7 @@ impl Checkpoints {
 
     /// What the thread does until the region is closed.
     pub fn run(&self, memory: &Memory, slots: &mut Slots<DiskFile>, is_recovered: bool) {
+        log::provide(CHUNKS_READY);
         let mut last = Instant::now();
         let mut warmed = 0;
         // Of a recovered region all is looked at that was written.
@@ -324,9 +333,7 @@ impl Checkpoints {
 
     /// Captures a checkpoint that has begun.
     fn take(&self, memory: &Memory, changed: &mut Pages, ticket: u64) -> Done {
-        let mut capture = self.capture(memory);
-        let capture = capture.as_mut().expect("made");
-        let done = capture.run(memory, changed);
+        let done = self.capture().run(memory, changed);
         self.lock().captured = ticket;
         self.changed.notify_all();
         done
@@ -384,7 +391,7 @@ impl Checkpoints {
             };
             if check::is_on() {
                 drop(progress);
-                self.capture(memory).as_mut().expect("made").read_logs(memory);
+                self.capture().read_logs(memory);
                 progress = self.lock();
             }
         }

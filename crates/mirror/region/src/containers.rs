@@ -7,8 +7,7 @@
 //! Invariant: each store is made by [`set`] or [`paint`]. Layouts are those of libstdc++'s binary interface
 //! (`bits/stl_tree.h`, `bits/stl_list.h`), which do not change.
 
-use crate::barrier::{put, will_write};
-use crate::layout::is_in_window;
+use crate::barrier::will_write;
 
 /// A node's address, or 0.
 type Node = usize;
@@ -40,11 +39,8 @@ unsafe fn set(node: Node, field: usize, value: Node) {
     let address = node + field;
     // SAFETY: as the caller says; the words of nodes are aligned.
     unsafe {
-        if is_in_window(address) {
-            put(address, value as u64);
-        } else {
-            *(address as *mut Node) = value;
-        }
+        will_write(address, size_of::<Node>());
+        *(address as *mut Node) = value;
     }
 }
 

@@ -171,7 +171,7 @@ impl Log {
         }
         static IDS: AtomicU32 = AtomicU32::new(1);
         // SAFETY: new memory, of zeros, which is never given back.
-        let new = unsafe { &*(map(size_of::<Log>()) as *const Log) };
+        let new = unsafe { &*(map_for_log(size_of::<Log>()) as *const Log) };
         new.thread.store(own, SeqCst);
         new.crowded.store(u64::MAX, SeqCst);
         new.id.store(IDS.fetch_add(1, SeqCst), SeqCst);
@@ -262,19 +262,23 @@ fn begin_chunk(log: &Log, full: usize) {
     }
 }
 
-/// Memory of zeros.
-fn map(bytes: usize) -> usize {
+/// Memory of zeros, wherever there is room; `None` where the kernel refuses it, whose error is the thread's last one.
+pub fn map(bytes: usize) -> Option<usize> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: new memory, wherever there is room.
+    // SAFETY: new memory.
     let got = unsafe { libc::mmap(core::ptr::null_mut(), bytes, protection, flags, -1, 0) };
-    assert!(got != libc::MAP_FAILED, "there is no memory for the log of what is stored to the region");
-    got as usize
+    (got != libc::MAP_FAILED).then_some(got as usize)
+}
+
+/// The same for a log, without which no store can go on.
+fn map_for_log(bytes: usize) -> usize {
+    map(bytes).expect("there is memory for the log of what is stored to the region")
 }
 
 /// A chunk from the kernel, at a multiple of its size.
 fn new_chunk() -> *mut Chunk {
-    let got = map(2 * CHUNK_BYTES);
+    let got = map_for_log(2 * CHUNK_BYTES);
     let start = got.next_multiple_of(CHUNK_BYTES);
     let before = start - got;
     // SAFETY: what is not used is given back.
@@ -300,39 +304,29 @@ pub fn end_region() {
     SIZE.store(0, SeqCst);
 }
 
-/// Empties a chunk of which nobody knows, for the next who needs one.
-pub fn recycle(chunk: &'static Chunk) {
-    let at = core::ptr::from_ref(chunk).cast_mut();
-    // SAFETY: nobody knows of it any more.
-    unsafe { at.cast::<u8>().write_bytes(0, CHUNK_BYTES) };
+/// Empties a chunk of which nobody knows, which makes it present, for the next who needs one.
+pub fn recycle(chunk: *mut Chunk) {
+    // SAFETY: nobody knows of it.
+    unsafe { chunk.cast::<u8>().write_bytes(0, CHUNK_BYTES) };
     let null = core::ptr::null_mut();
-    let is_kept = SPARE.iter().any(|place| place.compare_exchange(null, at, SeqCst, SeqCst).is_ok());
-    if !is_kept {
-        // SAFETY: mapped by `new_chunk`.
-        unsafe { libc::munmap(at.cast(), CHUNK_BYTES) };
+    if !SPARE.iter().any(|place| place.compare_exchange(null, chunk, SeqCst, SeqCst).is_ok()) {
+        give_back(chunk);
     }
+}
+
+fn give_back(chunk: *mut Chunk) {
+    // SAFETY: mapped by `new_chunk`, and nobody knows of it.
+    unsafe { libc::munmap(chunk.cast(), CHUNK_BYTES) };
 }
 
 /// Has some chunks ready, so that threads do not ask the kernel for them, and gives others back.
 pub fn provide(count: usize) {
-    let null = core::ptr::null_mut();
     for place in SPARE.iter().skip(count) {
-        let chunk = place.swap(null, SeqCst);
+        let chunk = place.swap(core::ptr::null_mut(), SeqCst);
         if !chunk.is_null() {
-            // SAFETY: mapped by `new_chunk`, and nobody knows of it.
-            unsafe { libc::munmap(chunk.cast(), CHUNK_BYTES) };
+            give_back(chunk);
         }
     }
-    for place in SPARE.iter().take(count) {
-        if !place.load(SeqCst).is_null() {
-            continue;
-        }
-        let chunk = new_chunk();
-        // SAFETY: nobody knows of it yet.
-        unsafe { chunk.cast::<u8>().write_bytes(0, CHUNK_BYTES) };
-        if place.compare_exchange(null, chunk, SeqCst, SeqCst).is_err() {
-            // SAFETY: mapped by `new_chunk`.
-            unsafe { libc::munmap(chunk.cast(), CHUNK_BYTES) };
-        }
-    }
+    let missing = SPARE.iter().take(count).filter(|place| place.load(SeqCst).is_null()).count();
+    (0..missing).for_each(|_| recycle(new_chunk()));
 }

@@ -230,14 +230,8 @@ fn owner_bytes(size: usize) -> usize {
 }
 
 fn map_anywhere(bytes: usize) -> Result<usize, Error> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: new memory, wherever there is room.
-    let at = unsafe { libc::mmap(std::ptr::null_mut(), whole_pages(bytes), protection, flags, -1, 0) };
-    match at == libc::MAP_FAILED {
-        true => Err(Error::last_os("there is no memory for what is known of the region's words")),
-        false => Ok(at as usize),
-    }
+    log::map(whole_pages(bytes))
+        .ok_or_else(|| Error::last_os("there is no memory for what is known of the region's words"))
 }
 
 fn map_at(start: usize, size: usize, file: Option<(i32, u64)>) -> Result<(), Error> {

@@ -55,7 +55,7 @@ impl Reader {
         self.chunks.retain_mut(|reading| {
             let is_over = reading.read(&mut take);
             if is_over {
-                log::recycle(reading.chunk);
+                log::recycle(core::ptr::from_ref(reading.chunk).cast_mut());
             }
             !is_over
         });

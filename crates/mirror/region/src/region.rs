@@ -114,7 +114,7 @@ impl Region {
             }
         };
         no_checkpoints_in_children();
-        let checkpoints = Arc::new(Checkpoints::default());
+        let checkpoints = Arc::new(Checkpoints::new(&memory));
         checkpoints.set_period(options.period);
         checkpoints.set_rate(options.rate);
         let thread = match begin_thread(&checkpoints, &memory, slots, recovered.is_some()) {

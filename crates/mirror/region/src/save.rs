@@ -117,9 +117,8 @@ macro_rules! entry_head {
         "
         or rsi, rdx
         mov rax, rdi
-        shl rax, 24
-        shr rax, 27
-        shl rax, 8
+        sub rax, [rip + {base}]
+        shl rax, 5
         or rsi, rax
         "
     };

@@ -217,6 +217,8 @@ fn what_a_checkpoint_hides_is_found_before_it() {
         said.split(' ').next().and_then(|count| count.parse::<usize>().ok()).expect("a count")
     };
     assert_eq!(missed("behind", "1"), 1);
+    // What the program says itself is none.
+    assert_eq!(missed("told", "1"), 0);
     // While the checkpoint is written, too.
     assert_eq!(missed("during", "1"), 1);
 }
