@@ -24,7 +24,7 @@ TEST_PACKAGES := $(BENCH_PACKAGES) iproute2/ip iputils-ping/ping g++ gdb git per
 	findutils diffutils libc6-dbg patch python3-dbg python3-pip/pip sed dash apache2-utils memcached stress-ng zstd xz-utils pigz \
 	php-cli/php ruby haproxy mosquitto mosquitto-clients/mosquitto_sub rsync \
 	openssh-server openssh-client/ssh dnsmasq-base bind9 bind9-dnsutils/dig unbound vsftpd varnish slapd ldap-utils nats-server etcd-server etcd-client erlang-base/erl \
-	gunicorn lighttpd netcat-openbsd/nc beanstalkd iperf3 libboost-dev \
+	gunicorn lighttpd aria2/aria2c netcat-openbsd/nc beanstalkd iperf3 libboost-dev \
 	luajit ffmpeg xvfb/Xvfb xterm x11-apps/xwd l3afpad featherpad nodejs/node default-jdk-headless/javac golang-go/go pkgconf/pkg-config groff-base/groff emacs-nox/emacs elpa-dap-mode python3-jsonschema clang-14 llvm-14-dev chromium chromium-driver/chromedriver
 
 # A package that holds the sources of Redis.
@@ -55,7 +55,7 @@ MIRROR_PACKAGES := g++ clang-14 llvm-14-dev patch tar gzip python3 python3-pip/p
 MIRROR_SERVERS := $(TARGET_DIR)/demo-mirror/redis-server
 MIRROR_FUNCTIONS := open_verified wait_verified close error opened recovered make_present alloc free set_root root checkpoint wait poll will_write wrote differences
 
-.PHONY: build library release test lint check demo demo-mirror bench bench-hunt bench-lab bench-minimize bench-mirror bench-barrier dist install install-built install-pass uninstall setup setup-test setup-bench clean
+.PHONY: build library release test lint check demo demo-mirror bench bench-hunt bench-editors bench-lab bench-minimize bench-mirror bench-barrier dist install install-built install-pass uninstall setup setup-test setup-bench clean
 
 build: setup library
 	$(CARGO) build --release
@@ -140,6 +140,15 @@ $(MIRROR_SERVERS)-%:
 	@$(FETCH_REDIS)
 	$(CARGO) build --release -p mirror
 	demo/mirror/build $(@D) $*
+
+# Steps back by an editor's protocol beside gdb's.
+bench-editors: setup
+	@tests/install-missing --rust $(RUST_MIN) $(BUILD_PACKAGES) gdb patch python3 python3-pip/pip
+	@mkdir -p $(TARGET_DIR)/sources
+	@$(FETCH_REDIS)
+	$(CARGO) build --release -p retrovane
+	python3 benches/editors/step_back.py --tool $(TARGET_DIR)/release/retrovane --json bench-editors.json \
+		$(if $(QUICK),--rounds 3)
 
 # Beside reducers of PyPI and Debian, in a folder of their own. QUICK=1: in less than a minute.
 PEERS := $(TARGET_DIR)/minimize-peers

@@ -152,7 +152,7 @@ class Stopped:
     """What the events of gdb say of a movement."""
 
     def __enter__(self):
-        self.event, self.is_gone, self.code, self.hit = None, False, None, []
+        self.event, self.is_gone, self.code, self.hit, self.is_caught = None, False, None, [], False
         gdb.events.stop.connect(self.note)
         gdb.events.exited.connect(self.note_end)
         return self
@@ -164,7 +164,9 @@ class Stopped:
     def note(self, event):
         self.event = event
         # Some of them may be gone once the movement is done.
-        numbers = [one.number for one in event.breakpoints] if isinstance(event, gdb.BreakpointEvent) else []
+        at = event.breakpoints if isinstance(event, gdb.BreakpointEvent) else []
+        self.is_caught = any(one.type == gdb.BP_CATCHPOINT for one in at)
+        numbers = [one.number for one in at]
         self.hit = [breakpoints.ids[number] for number in numbers if number in breakpoints.ids]
 
     def note_end(self, event):
@@ -183,6 +185,8 @@ class Stopped:
             if changed:
                 body["text"] = f"{changed[0].name} is written here"
             return body
+        if self.is_caught:
+            return {"reason": "exception", "description": "Paused on an exception", "text": CXX_EXCEPTION}
         if self.is_interrupted():
             return {"reason": "pause"}
         if isinstance(self.event, gdb.SignalEvent) and self.event.stop_signal != "0":
@@ -194,6 +198,9 @@ class Stopped:
             return {"reason": "pause", "description": "Paused where history begins or ends",
                     "text": "history goes no further"}
         return {"reason": otherwise}
+
+
+CXX_EXCEPTION = "C++ exception"
 
 
 def exception_body(name):
@@ -221,6 +228,9 @@ class Motion:
 
     def run(self):
         handles.forget()
+        if self.reason == "goto" and gdb.selected_thread() is not None:
+            # Who is not told that it moves takes the stop for that of another thread, and nvim-dap lets that one go on.
+            connection.event("continued", threadId=gdb.selected_thread().num, allThreadsContinued=True)
         if self.thread is not None:
             choose(self.thread)
         is_interrupted = goes_on = True
@@ -762,16 +772,17 @@ def set_data_breakpoints(arguments):
 
 def set_exception_breakpoints(arguments):
     """`throw` and `catch` of C++."""
-    for number in exceptions:
-        gdb.execute(f"delete {number}", to_string=True)
+    for one in map(thrown.present, exceptions):
+        if one.is_valid():
+            one.delete()
     exceptions.clear()
     answers = []
     for kind in arguments.get("filters") or []:
         if kind not in ("throw", "catch"):
             answers.append({"verified": False, "message": f"there is no filter {kind}"})
             continue
-        text = gdb.execute(f"catch {kind}", to_string=True)
-        exceptions.extend(re.findall(r"Catchpoint (\d+)", text))
+        gdb.execute(f"catch {kind}", to_string=True)
+        exceptions.append(gdb.breakpoints()[-1])
         answers.append({"verified": True})
     return {"breakpoints": answers}
 
@@ -827,6 +838,8 @@ def run_to(path, line, way):
 
 def exception_info(_):
     number = ask("death")
+    if not number and (gdb.newest_frame().name() or "").startswith("__cxa_"):
+        return {"exceptionId": CXX_EXCEPTION, "breakMode": "always"}
     if not number:
         raise Refused("the program does not die here")
     name = signal.Signals(int(number)).name

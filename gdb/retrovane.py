@@ -10,6 +10,7 @@ import tempfile
 import time
 
 import gdb
+import gdb.unwinder
 
 
 def ask(command):
@@ -972,6 +973,75 @@ anew then, without a place until the library comes again: with new numbers."""
         return new
 
 
+class DyingGoroutine(gdb.unwinder.Unwinder):
+    """Go's runtime ends a program on a stack of its own, below which gdb finds nothing. There the goroutine is next that
+left its own stack for it: the one that panicked."""
+
+    # What they are called from has no more to do: no step of gdb's ends there.
+    ENDS = ("runtime.exit", "runtime.raise", "runtime.raiseproc", "runtime.tgkill")
+    THREADS_MAX = 10_000
+
+    def __init__(self):
+        super().__init__("retrovane-goroutine")
+        self.ends = None
+        gdb.events.new_objfile.connect(self.forget)
+        gdb.unwinder.register_unwinder(None, self, replace=True)
+
+    def forget(self, _):
+        """Other files may be known now."""
+        self.ends = None
+
+    def ranges(self):
+        """Where the code is that ends programs."""
+        if self.ends is None:
+            self.ends = []
+            symbols = filter(None, map(gdb.lookup_global_symbol, self.ENDS))
+            for symbol in symbols if gdb.lookup_global_symbol("runtime.allm") else ():
+                block = gdb.block_for_pc(int(symbol.value().address))
+                if block is not None:
+                    self.ends.append((block.start, block.end))
+        return self.ends
+
+    def __call__(self, pending):
+        try:
+            pc = int(pending.read_register("rip"))
+            begin = next((start for start, end in self.ranges() if start <= pc < end), None)
+            left = begin and self.left_stack(int(pending.read_register("rsp")) & (1 << 64) - 1)
+            if not left:
+                return None
+            word = pending.architecture().integer_type(64, False)
+            # Frames are in the order of their stacks, for gdb: this one's name is below the goroutine's.
+            name = self.Name(gdb.Value(int(left["sp"]) - 8).cast(word), gdb.Value(begin).cast(word))
+            info = pending.create_unwind_info(name)
+            for register, field in (("rip", "pc"), ("rsp", "sp"), ("rbp", "bp")):
+                info.add_saved_register(register, gdb.Value(int(left[field])).cast(word))
+            return info
+        except (gdb.error, RuntimeError, AttributeError):
+            return None
+
+    class Name:
+        """What tells a frame from others."""
+
+        def __init__(self, sp, pc):
+            self.sp, self.pc = sp, pc
+
+    def left_stack(self, stack):
+        """Where the goroutine goes on whose thread's own stack this is; the first one, `main`'s, where the runtime
+found that none can."""
+        thread = gdb.lookup_global_symbol("runtime.allm").value()
+        for _ in range(self.THREADS_MAX):
+            if not int(thread):
+                return None
+            bounds = thread["g0"]["stack"]
+            if int(bounds["lo"]) <= stack < int(bounds["hi"]):
+                goroutine = thread["curg"]
+                if not int(goroutine):
+                    goroutine = gdb.lookup_global_symbol("runtime.allgs").value()["array"].dereference()
+                return goroutine["sched"] if int(goroutine["sched"]["sp"]) else None
+            thread = thread["alllink"]
+        return None
+
+
 class Passed:
     """Signals that gdb's table withholds from the program, which it gets all the same."""
 
@@ -1014,6 +1084,7 @@ calls = Calls()
 forks = Forks()
 printers = Printers()
 thrown = Thrown()
+goroutine = DyingGoroutine()
 for setting in ("follow-fork-mode", "detach-on-fork"):
     gdb.execute(f"define set hookpost-{setting}\npython forks.stay()\nend")
 for starting in ("run", "start", "starti"):

@@ -20,6 +20,12 @@ SOURCE_LINES_AROUND = 3
 # What a path in debug information may be called to be shown as a source.
 SOURCE_ENDS = (".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".inl", ".rs", ".go", ".s", ".S",
                ".py", ".pyx", ".d", ".f90", ".zig", ".swift", ".adb", ".ads", ".pas", ".nim", ".m", ".mm")
+# Where languages and libraries have their sources, and what their functions are called.
+NOT_OF_PROGRAM = re.compile(r"^/usr/(?:include|lib|share|local/(?:include|lib|go))/|/rustlib/src/|^/rustc/|"
+                            r"/\.cargo/(?:registry|git)/|/go/pkg/mod/")
+NOT_OF_PROGRAM_BY_NAME = ("runtime.", "std::", "core::", "alloc::")
+THREADS_MAX = 64
+FRAMES_OF_THREAD = 3
 
 
 class Refused(Exception):
@@ -97,9 +103,17 @@ def variables(frame, wanted):
     return values
 
 
+def line_of(frame):
+    """Symbol table and line. Go calls what handles a fault as if by the instruction that faulted."""
+    newer = frame.newer()
+    if newer is not None and newer.name() == "runtime.sigpanic":
+        return gdb.find_pc_line(frame.pc())
+    return frame.find_sal()
+
+
 def described(frame, level, with_locals):
     about = {"level": level, "function": frame.name(), "pc": f"{frame.pc():#x}"}
-    place = frame.find_sal()
+    place = line_of(frame)
     if place.symtab is not None and place.line:
         about["at"] = f"{place.symtab.filename}:{place.line}"
     arguments = variables(frame, lambda symbol: symbol.is_argument)
@@ -116,14 +130,21 @@ def described(frame, level, with_locals):
 READ = set()
 
 
-def source(frame):
-    """The lines around a frame's place, where its source can be read."""
-    place = frame.find_sal()
+def source_path(frame):
+    """The file of a frame's place, if it is called as sources are."""
+    place = line_of(frame)
     if place.symtab is None or not place.line:
         return None
     path = place.symtab.fullname()
-    if not path.endswith(SOURCE_ENDS):
+    return path if path.endswith(SOURCE_ENDS) else None
+
+
+def source(frame):
+    """The lines around a frame's place, where its source can be read."""
+    path = source_path(frame)
+    if path is None:
         return None
+    place = line_of(frame)
     READ.add(path)
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -139,6 +160,9 @@ def source(frame):
 def frames(most):
     frame, found = gdb.newest_frame(), []
     while frame is not None and len(found) < most:
+        # Below the first function of a goroutine there is nothing.
+        if found and frame.pc() == 0:
+            break
         found.append(frame)
         try:
             frame = frame.older()
@@ -147,22 +171,36 @@ def frames(most):
     return found
 
 
+def is_of_program(frame):
+    """Whether a frame's source can be read, and is none of a language or a library."""
+    path = source_path(frame)
+    return (path is not None and not NOT_OF_PROGRAM.search(path) and os.access(path, os.R_OK)
+            and not (frame.name() or "").startswith(NOT_OF_PROGRAM_BY_NAME))
+
+
+def level_of_program(found):
+    """The innermost frame of the program's own; `None` where there is none."""
+    return next((level for level, frame in enumerate(found) if is_of_program(frame)), None)
+
+
 def place(said=""):
     """Where the cursor is, as each answer ends."""
     answer = {"position": when()}
     thread = gdb.selected_thread()
     if thread is not None:
         answer["process"], answer["thread"] = thread.ptid[0], thread.ptid[1] or thread.ptid[0]
-    frame = gdb.newest_frame()
-    answer["frame"] = described(frame, 0, False)
+    found = frames(FRAMES_MAX)
+    answer["frame"] = described(found[0], 0, False)
     # Deep in a library the line of the program that led there says more.
-    lines = source(frame)
-    if lines is None:
-        for level, older in enumerate(frames(FRAMES_MAX)[1:], 1):
-            lines = source(older)
-            if lines is not None:
-                answer["from"] = described(older, level, False)
-                break
+    lines, level = source(found[0]), level_of_program(found)
+    if level is None and lines is None:
+        level = next((level for level, frame in enumerate(found) if source(frame) is not None), None)
+    if level:
+        answer["from"] = described(found[level], level, False)
+        if lines is None:
+            lines = source(found[level])
+        else:
+            answer["from"]["source"] = source(found[level])
     if lines:
         answer["source"] = lines
     notes = [line for line in said.splitlines() if line.startswith(("retrovane:", "Program ", "No more reverse"))]
@@ -210,11 +248,21 @@ def where(_):
 def backtrace(arguments):
     most = number(arguments, "frames", 12, FRAMES_MAX)
     with_locals = bool(arguments.get("locals", False))
-    found = frames(most + 1)
+    found = frames(FRAMES_MAX + 1)
     answer = place()
-    answer["frames"] = [described(frame, level, with_locals) for level, frame in enumerate(found[:most])]
-    answer["more"] = len(found) > most
+    levels = shown_levels(len(found), level_of_program(found[:FRAMES_MAX]), most)
+    answer["frames"] = [described(found[level], level, with_locals) for level in levels]
+    answer["more"] = len(levels) < len(found)
     return answer
+
+
+def shown_levels(count, of_program, most):
+    """Those of the innermost frames. Where a library is in front of the program's own, its two innermost ones, and those
+    from the one on that the program called."""
+    if of_program is None or of_program + 2 < most or most < 4:
+        return range(min(count, most))
+    begin = of_program - 1
+    return [0, 1, *range(begin, min(count, begin + most - 2))]
 
 
 def evaluate(arguments):
@@ -222,6 +270,8 @@ def evaluate(arguments):
     if not isinstance(level, int) or not 0 <= level < FRAMES_MAX:
         raise Refused(f"frame is a number from 0 to {FRAMES_MAX - 1}")
     names = arguments.get("expressions")
+    if isinstance(names, str):
+        names = [names]
     if not isinstance(names, list) or not 1 <= len(names) <= 16:
         raise Refused("`expressions` is a list of 1 to 16 expressions")
     found = frames(level + 1)
@@ -386,19 +436,23 @@ def run_to(arguments):
 
 def threads(_):
     listed = []
-    for thread in gdb.selected_inferior().threads()[:64]:
-        listed.append({"thread": thread.ptid[1] or thread.ptid[0], "name": thread.name,
-                       "selected": thread == gdb.selected_thread()})
+    everyone = sorted(gdb.selected_inferior().threads(), key=lambda thread: thread.ptid[1] or thread.ptid[0])
     chosen = gdb.selected_thread()
-    for about, thread in zip(listed, gdb.selected_inferior().threads()[:64]):
+    for thread in everyone[:THREADS_MAX]:
+        about = {"thread": thread.ptid[1] or thread.ptid[0], "name": thread.name, "selected": thread == chosen}
+        listed.append(about)
         try:
             thread.switch()
-            about["frames"] = [described(frame, level, False) for level, frame in enumerate(frames(3))]
+            found = frames(FRAMES_MAX)
+            about["frames"] = [described(frame, level, False) for level, frame in enumerate(found[:FRAMES_OF_THREAD])]
+            level = level_of_program(found)
+            if level is not None and level >= FRAMES_OF_THREAD:
+                about["from"] = described(found[level], level, False)
         except gdb.error as error:
             about["error"] = str(error)
     if chosen is not None:
         chosen.switch()
-    return {"position": when(), "threads": listed}
+    return {"position": when(), "threads": listed, "more": len(everyone) > THREADS_MAX}
 
 
 VERBS = {"blame": blame, "where": where, "go": go, "bookmark": bookmark, "backtrace": backtrace, "evaluate": evaluate,

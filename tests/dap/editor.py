@@ -11,6 +11,8 @@ import zipfile
 
 import jsonschema
 
+from client import Client
+
 SCHEMA = "debugpy/_vendored/pydevd/_pydevd_bundle/_debug_adapter/debugProtocol.json"
 
 
@@ -38,59 +40,39 @@ class Schema:
             sys.exit(f"{title}: {error.message} in {message}")
 
 
-class Editor:
-    """The adapter, and what it has said that nobody wanted yet."""
+# Requests behind which an editor takes the program for running.
+MOVES = {"continue", "next", "stepIn", "stepOut", "stepBack", "reverseContinue"}
+
+
+class Editor(Client):
+    """A client that checks what is said."""
 
     def __init__(self, schema, words):
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.schema, self.number, self.kept, self.last, self.output = schema, 0, [], 0, ""
+        super().__init__(words)
+        self.schema, self.last, self.stands = schema, 0, False
 
     def receive(self):
         """The next message."""
-        length = 0
-        while line := self.process.stdout.readline().strip():
-            name, value = line.split(b":")
-            if name == b"Content-Length":
-                length = int(value)
-        if not length:
-            sys.exit(f"the adapter has ended; {self.output}")
-        message = json.loads(self.process.stdout.read(length))
+        message = super().receive()
         self.schema.check(message)
         if message["seq"] != self.last + 1:
             sys.exit(f"message {message['seq']} comes behind {self.last}")
         self.last = message["seq"]
-        if message["type"] == "event" and message["event"] == "output":
-            self.output += message["body"]["output"]
+        if message["type"] == "event":
+            self.note(message["event"], message.get("body"))
         return message
 
-    def wait(self, is_wanted):
-        """The first message that is wanted."""
-        while not any(map(is_wanted, self.kept)):
-            self.kept.append(self.receive())
-        message = next(filter(is_wanted, self.kept))
-        self.kept.remove(message)
-        return message
+    def note(self, event, body):
+        """What an event says. Where the program stands already, nvim-dap answers another stop by `continue`."""
+        if event == "stopped" and self.stands:
+            sys.exit(f"it stops where it stood: {body}")
+        if event in ("stopped", "continued"):
+            self.stands = event == "stopped"
 
-    def send(self, command, **arguments):
-        """Asks for something; the number of the request."""
-        self.number += 1
-        request = {"seq": self.number, "type": "request", "command": command, "arguments": arguments}
+    def write(self, request):
         self.schema.check(request)
-        body = json.dumps(request).encode()
-        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
-        self.process.stdin.flush()
-        return self.number
-
-    def response(self, number):
-        """The answer to a request, also if it is refused."""
-        return self.wait(lambda it: it["type"] == "response" and it["request_seq"] == number)
-
-    def ask(self, command, **arguments):
-        """Asks, and waits for the answer."""
-        answer = self.response(self.send(command, **arguments))
-        if not answer["success"]:
-            sys.exit(f"{command}: {answer['message']}; {self.output}")
-        return answer.get("body")
+        self.stands &= request["command"] not in MOVES
+        super().write(request)
 
     def refused(self, command, **arguments):
         """Why a request is refused."""
@@ -98,32 +80,6 @@ class Editor:
         if answer["success"]:
             sys.exit(f"{command} is not refused")
         return answer["message"]
-
-    def event(self, name):
-        """Waits for an event."""
-        return self.wait(lambda it: it["type"] == "event" and it["event"] == name)["body"]
-
-    def begin(self, request, configure=lambda: None, **arguments):
-        """As editors do it; where it stops first."""
-        about = self.ask("initialize", adapterID="retrovane", linesStartAt1=True, pathFormat="path")
-        if not about["supportsStepBack"]:
-            sys.exit("it cannot go back")
-        opening = self.send(request, **arguments)
-        answer = self.response(opening)
-        if not answer["success"]:
-            sys.exit(f"{request}: {answer['message']}; {self.output}")
-        self.event("initialized")
-        configure()
-        self.ask("configurationDone")
-        return self.event("stopped")
-
-    def move(self, command, **arguments):
-        """A movement, and where it stops."""
-        self.ask(command, **arguments)
-        return self.event("stopped")
-
-    def frames(self, thread, levels=20):
-        return self.ask("stackTrace", threadId=thread, startFrame=0, levels=levels)["stackFrames"]
 
     def value(self, expression, frame):
         return self.ask("evaluate", expression=expression, frameId=frame["id"], context="watch")["result"]
@@ -299,6 +255,23 @@ def attached(editor, program, source):
         running.wait()
 
 
+def exceptions(editor, program, source):
+    """What C++ throws stops it, also backwards."""
+    editor.begin("launch", program=program, at="crash",
+                 configure=lambda: editor.ask("setExceptionBreakpoints", filters=["throw"]))
+    thread = editor.ask("threads")["threads"][0]["id"]
+    print("crash:", any(one["name"].startswith("pay") for one in editor.frames(thread)))
+    stop = editor.move("reverseContinue", threadId=thread)
+    print("thrown:", stop["reason"], stop["text"])
+    print("why:", editor.ask("exceptionInfo", threadId=thread)["exceptionId"])
+    frame = next(one for one in editor.frames(thread) if one["name"].startswith("pay"))
+    print("in pay:", frame["line"] == line_of(source, "accounts.at(who)"))
+    print("before:", editor.move("reverseContinue", threadId=thread)["reason"])
+    editor.ask("setExceptionBreakpoints", filters=[])
+    print("begin:", editor.move("reverseContinue", threadId=thread)["text"])
+    editor.end()
+
+
 def cpu_of(pid):
     """Ticks that a process has computed for."""
     with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
@@ -340,7 +313,8 @@ def bad(editor, *_):
     editor.end()
 
 
-SCENARIOS = {"demo": demo, "pause": pause, "attached": attached, "bad": bad, "gives_up": gives_up}
+SCENARIOS = {"demo": demo, "pause": pause, "attached": attached, "bad": bad, "gives_up": gives_up,
+             "exceptions": exceptions}
 rest = sys.argv[3:]
 split = rest.index("--")
 SCENARIOS[sys.argv[2]](Editor(Schema(sys.argv[1]), rest[:split]), *rest[split + 1:])

@@ -53,6 +53,10 @@ int main(void)
 	tv = (struct timeval){-1, -1};
 	outcome("settimeofday", syscall(SYS_settimeofday, &tv, NULL));
 	CHECK_ERR(clock_gettime(CLOCK_REALTIME + 999, &t), EINVAL);
+	// Only this one has to be told where.
+	CHECK_ERR(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, NULL), EFAULT);
+	CHECK(syscall(SYS_clock_getres, CLOCK_MONOTONIC, NULL) == 0);
+	CHECK(syscall(SYS_gettimeofday, NULL, NULL) == 0 && syscall(SYS_time, NULL) > 0);
 	CHECK_ERR(syscall(SYS_clock_gettime, CLOCK_REALTIME, BAD), EFAULT);
 	return 0;
 }

@@ -159,6 +159,27 @@ static void with_own_clock(struct worker *worker)
 	say("made %d", child > 0);
 }
 
+// A longer structure is one of a newer kernel: what is not known there has to be 0.
+static void longer_than_known(void)
+{
+	const size_t page = 4096;
+	unsigned char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(pages != MAP_FAILED && munmap(pages + page, page) == 0);
+	struct clone_args *args = (struct clone_args *)pages;
+	args->exit_signal = SIGCHLD;
+	long child = syscall(SYS_clone3, args, page);
+	if (child == 0)
+		_exit(7);
+	CHECK(child > 0);
+	reap("a page of arguments", child);
+	CHECK_ERR(syscall(SYS_clone3, args, page + 1), E2BIG);
+	args = (struct clone_args *)(pages + page - sizeof *args);
+	args->exit_signal = SIGCHLD;
+	CHECK_ERR(syscall(SYS_clone3, args, sizeof *args + 1), EFAULT);
+	pages[sizeof *args] = 1;
+	CHECK_ERR(syscall(SYS_clone3, pages, sizeof *args + 8), E2BIG);
+}
+
 int main(void)
 {
 	static struct worker worker;
@@ -170,6 +191,7 @@ int main(void)
 		with_id();
 	}
 	with_own_clock(&worker);
+	longer_than_known();
 	CHECK_ERR(syscall(SYS_clone3, &bad, sizeof bad), EINVAL);
 	bad = (struct clone_args){.stack_size = 4096, .exit_signal = SIGCHLD};
 	CHECK_ERR(syscall(SYS_clone3, &bad, sizeof bad), EINVAL);

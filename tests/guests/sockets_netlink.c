@@ -1,4 +1,4 @@
-// Netlink: the list of interfaces, asked for raw, by getifaddrs and by ioctl.
+// Netlink: the list of interfaces, asked for raw, by getifaddrs and by ioctl; and ports of several sockets.
 // covers: socket sendto recvmsg bind
 #include "guest.h"
 #include <arpa/inet.h>
@@ -8,6 +8,49 @@
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+
+static struct sockaddr_nl name_of(int fd)
+{
+	struct sockaddr_nl name;
+	socklen_t length = sizeof name;
+	CHECK(getsockname(fd, (void *)&name, &length) == 0);
+	return name;
+}
+
+// Each socket has a port of its own from its first use on, and stays in its groups.
+static void several_ports(unsigned first)
+{
+	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK}, group = kernel, other = kernel;
+	int fds[4];
+	for (int i = 0; i < 4; i++) {
+		CHECK((fds[i] = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_ROUTE)) >= 0);
+		CHECK(name_of(fds[i]).nl_pid == 0);
+	}
+	group.nl_groups = RTMGRP_LINK;
+	CHECK(bind(fds[0], (void *)&group, sizeof group) == 0);
+	CHECK(name_of(fds[0]).nl_groups == RTMGRP_LINK);
+	int link_group = RTNLGRP_LINK;
+	CHECK(setsockopt(fds[1], SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &link_group, sizeof link_group) == 0);
+	CHECK(connect(fds[1], (void *)&kernel, sizeof kernel) == 0);
+	CHECK(name_of(fds[1]).nl_groups == RTMGRP_LINK);
+	struct nlmsghdr nothing = {sizeof nothing, NLMSG_NOOP, 0, 1, 0};
+	CHECK(sendto(fds[2], &nothing, sizeof nothing, 0, (void *)&kernel, sizeof kernel) == sizeof nothing);
+	CHECK(write(fds[3], &nothing, sizeof nothing) == sizeof nothing);
+	for (int i = 0; i < 4; i++) {
+		unsigned port = name_of(fds[i]).nl_pid;
+		CHECK(port != 0 && port != first);
+		nondet("port %u", port);
+		for (int before = 0; before < i; before++)
+			CHECK(port != name_of(fds[before]).nl_pid);
+		// What has a port keeps it.
+		CHECK_ERR(bind(fds[i], (void *)&kernel, sizeof kernel), EINVAL);
+		other.nl_pid = port + 1;
+		CHECK_ERR(bind(fds[i], (void *)&other, sizeof other), EINVAL);
+		CHECK(name_of(fds[i]).nl_pid == port);
+	}
+	for (int i = 0; i < 4; i++)
+		close(fds[i]);
+}
 
 int main(void)
 {
@@ -48,6 +91,7 @@ int main(void)
 	}
 	nondet("links %d", links);
 	say("loopback interfaces %d", loopback);
+	several_ports(local.nl_pid);
 	struct ifaddrs *list, *at;
 	CHECK(getifaddrs(&list) == 0);
 	for (at = list; at; at = at->ifa_next)

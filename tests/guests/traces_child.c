@@ -40,6 +40,11 @@ static void read_it(pid_t child)
 	CHECK(ptrace(PTRACE_GETREGS, child, NULL, &registers) == 0);
 	CHECK(ptrace(PTRACE_GETREGSET, child, (void *)1, &set) == 0 && set.iov_len == sizeof again);
 	CHECK(registers.rip == again.rip && registers.rsp == again.rsp);
+	// Of a vector that is too long the kernel says how much it took.
+	struct user_regs_struct longer[2] = {again, again};
+	set = (struct iovec){longer, sizeof longer[0] + 8};
+	CHECK(ptrace(PTRACE_SETREGSET, child, (void *)1, &set) == 0);
+	CHECK(set.iov_len == sizeof longer[0]);
 	nondet("at %llx, the stack at %llx", registers.rip, registers.rsp);
 	siginfo_t info;
 	CHECK(ptrace(PTRACE_GETSIGINFO, child, NULL, &info) == 0);

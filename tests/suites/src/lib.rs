@@ -10,6 +10,7 @@ mod attached;
 mod guest;
 mod leftovers;
 mod live_guest;
+mod objects;
 mod ordered;
 mod other_users;
 mod outcome;
@@ -43,7 +44,7 @@ pub use run::{Live, RUN_TIME_MAX, User, hearing_interrupts, plain_environment, r
 pub use scratch::Scratch;
 pub use server::Server;
 pub use service::{Listens, Service, service_trials};
-pub use suite::{run_suite, run_suite_with, unless_missing};
+pub use suite::{run_suite, suite_arguments, unless_missing};
 pub use surroundings::Surroundings;
 pub use together::{check_postgres, check_redis_data};
 pub use tool::{

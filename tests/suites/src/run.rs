@@ -52,6 +52,9 @@ impl User {
     }
 }
 
+/// The tool's own directory, in a home directory of tests.
+pub(crate) const TRACES: &str = "traces";
+
 /// Gives the command a small environment that is the same on every machine.
 pub fn plain_environment(command: &mut Command, home: &Path) {
     command
@@ -59,7 +62,7 @@ pub fn plain_environment(command: &mut Command, home: &Path) {
         .env("PATH", search_path())
         .env("LANG", "C.UTF-8")
         .env("HOME", home)
-        .env("RETROVANE_HOME", home.join("traces"));
+        .env("RETROVANE_HOME", home.join(TRACES));
 }
 
 /// The same command, to which SIGINT comes: what a shell starts in the background ignores it,

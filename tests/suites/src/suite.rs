@@ -8,16 +8,18 @@ use libtest_mimic::{Arguments, Trial};
 use crate::guest::forget_built;
 use crate::{Scratch, Tool};
 
-/// Runs a suite whose trials all use a copy of the tool that every user can reach.
-pub fn run_suite(trials: impl FnOnce(&Arc<Tool>) -> Result<Vec<Trial>, String>) -> ExitCode {
-    run_suite_with(Arguments::from_args(), trials)
+/// What the command line says. Where it does not say how many trials run at a time, there are more of them than
+/// processors: they wait as well, for programs that sleep and for one another.
+pub fn suite_arguments() -> Arguments {
+    let mut arguments = Arguments::from_args();
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+    arguments.test_threads.get_or_insert(processors + processors.div_ceil(2));
+    arguments
 }
 
-/// The same, as the arguments of the command line say, or those that are made of them.
-pub fn run_suite_with(
-    arguments: Arguments,
-    trials: impl FnOnce(&Arc<Tool>) -> Result<Vec<Trial>, String>,
-) -> ExitCode {
+/// Runs a suite whose trials all use a copy of the tool that every user can reach.
+pub fn run_suite(trials: impl FnOnce(&Arc<Tool>) -> Result<Vec<Trial>, String>) -> ExitCode {
+    let arguments = suite_arguments();
     let prepared = Scratch::new("tool").and_then(|scratch| {
         let tool = Arc::new(Tool::find().reachable_copy(scratch.path())?);
         Ok((trials(&tool)?, scratch))

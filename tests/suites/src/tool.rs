@@ -2,11 +2,14 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::run::{User, plain_environment};
+use crate::TestResult;
+use crate::run::{TRACES, User, plain_environment};
 
 /// What is done with each program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +26,8 @@ pub enum Mode {
 pub struct Tool {
     pub binary: PathBuf,
     pub mode: Mode,
+    /// What tests of a suite keep of files together.
+    kept_files: Option<PathBuf>,
 }
 
 impl Tool {
@@ -36,7 +41,7 @@ impl Tool {
             Some(path) => PathBuf::from(path),
             None => target_directory().join("release/retrovane"),
         };
-        Tool { binary, mode }
+        Tool { binary, mode, kept_files: None }
     }
 
     /// A copy of the tool that every user can reach, whatever the permissions
@@ -52,7 +57,27 @@ impl Tool {
                 self.binary.display()
             )
         })?;
-        Ok(Tool { binary: copy, mode: self.mode })
+        let kept_files = directory.join("kept");
+        fs::create_dir(&kept_files)
+            .map_err(|error| format!("cannot make {}: {error}", kept_files.display()))?;
+        Ok(Tool { binary: copy, mode: self.mode, kept_files: Some(kept_files) })
+    }
+
+    /// Lets recordings in this home directory find what others of the suite have kept, and what is known of
+    /// its code: a library, and the tool itself, is read once by a suite. For whoever runs the tests.
+    ///
+    /// # Errors
+    /// That the directory cannot be written to.
+    pub fn share_kept_files(&self, home: &Path) -> TestResult {
+        let Some(kept_files) = &self.kept_files else { return Ok(()) };
+        let traces = home.join(TRACES);
+        let made = fs::create_dir_all(&traces).and_then(|()| symlink(kept_files, traces.join("files")));
+        match made {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                Err(format!("cannot share kept files in {}: {error}", traces.display()))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     /// `retrovane ARGS…` as this user.

@@ -6,11 +6,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use suites::{
     Case, Guest, Mode, Outcome, RUN_TIME_MAX, Scratch, Tool, User, Variant, check_against,
-    covered_system_calls, find_guests, has_static_libc, run, run_suite_with, tests_run_as_root,
-    unless_missing,
+    covered_system_calls, find_guests, has_static_libc, run, run_suite, tests_run_as_root, unless_missing,
 };
 
 /// What decides which tests can run here.
@@ -225,10 +224,6 @@ fn missing_for(subject: &Subject, way: Way, machine: &Machine) -> Option<String>
 }
 
 fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    // Half of the time guests sleep.
-    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-    arguments.test_threads.get_or_insert(processors + processors.div_ceil(2));
     // It goes when the trials, which have it, are gone.
-    run_suite_with(arguments, |tool| trials(tool, &Machine::look(), &Arc::new(KeptFiles::new()?)))
+    run_suite(|tool| trials(tool, &Machine::look(), &Arc::new(KeptFiles::new()?)))
 }

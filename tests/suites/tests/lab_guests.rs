@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use suites::{
     Case, Guest, Mode, Outcome, Scratch, TestResult, Tool, User, Variant, compare, find_guests,
-    has_static_libc, run, run_suite_with, tests_run_as_root, unless_missing, without_nondeterminism,
+    has_static_libc, run, run_suite, tests_run_as_root, unless_missing, without_nondeterminism,
 };
 
 /// A run takes a second or two; far longer where others use the machine.
@@ -25,6 +25,7 @@ const OTHER_BY_DESIGN: &[(&str, &str)] = &[
     ("packet_rings", "there are no packet sockets"),
     ("partial_effects", "it maps a file of /proc, which the kernel refuses; a lab's is a copy"),
     ("shared_processors", "all of a lab runs on one processor, whatever is set"),
+    ("shared_with_who_left", "it traces another process (ptrace)"),
     ("sigsuspend_several", "it reads in /proc which call the kernel has a thread in"),
     ("socket_options", "it reads back a filter of packets"),
     ("stat", "the time of the last read is that of the last change"),
@@ -89,6 +90,7 @@ fn check_guest(tool: &Tool, guest: &Guest, variant: Variant) -> TestResult {
     let ran = scratch.join("ran");
     let words = ["lab".into(), "run".into(), "--json".into(), "-o".into(), ran.clone().into(), file.into()];
     let home = scratch.fresh_directory("home")?;
+    tool.share_kept_files(&home)?;
     let outcome = run(tool.command(User::Current, &home, &words), TIME_MAX)?;
     let said =
         node_outcome(&outcome.stdout).ok_or_else(|| format!("no records: {}", outcome.stdout_text()))?;
@@ -133,5 +135,5 @@ fn trials(tool: &Arc<Tool>) -> Result<Vec<Trial>, String> {
 }
 
 fn main() -> ExitCode {
-    run_suite_with(Arguments::from_args(), trials)
+    run_suite(trials)
 }

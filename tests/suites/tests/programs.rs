@@ -5,8 +5,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use libtest_mimic::Arguments;
-use suites::{Comparison, Program, Server, Surroundings, User, program_trials, quick_mode};
+use suites::{Comparison, Program, Server, Surroundings, User, program_trials, quick_mode, suite_arguments};
 
 const PLAIN: Program = Program::PLAIN;
 
@@ -349,14 +348,13 @@ kill -USR1 $child; wait $child; echo "child ended with $?"
 ];
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
     let prepared = Surroundings::new().and_then(|mut surroundings| {
         surroundings.set("{port}", Server::start()?.port().to_string());
         surroundings.set("{usr}", if quick_mode() { "/usr/share/doc" } else { "/usr" }.to_owned());
         Ok(program_trials(&Arc::new(surroundings), PROGRAMS, &[User::Current, User::Nobody]))
     });
     match prepared {
-        Ok(trials) => libtest_mimic::run(&arguments, trials).exit_code(),
+        Ok(trials) => libtest_mimic::run(&suite_arguments(), trials).exit_code(),
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE

@@ -11,7 +11,7 @@ use crate::sockets::Kind;
 pub const LOOPBACK_V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 pub const LOOPBACK_V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 /// The first port that is given to who asks for any (ip_local_port_range).
-const PORTS_FROM: u16 = 32768;
+pub(crate) const PORTS_FROM: u16 = 32768;
 
 /// A host's place among the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -33,6 +33,13 @@ impl Fabric {
         }
     }
 
+    /// IP_RECVERR.
+    pub fn set_hears_errors(&mut self, id: SocketId, hears: bool) {
+        if let Some(socket) = self.sockets.get_mut(&id) {
+            socket.hears_errors = hears;
+        }
+    }
+
     /// IP_MULTICAST_LOOP.
     pub fn set_hears_itself(&mut self, id: SocketId, hears: bool) {
         if let Some(socket) = self.sockets.get_mut(&id) {

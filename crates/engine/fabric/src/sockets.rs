@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::hosts::{HostId, is_own};
+use crate::hosts::{HostId, PORTS_FROM, is_own};
 use crate::packet::{Content, Packet};
 use crate::ping::Pings;
 use crate::sharing::Sharing;
@@ -83,10 +83,14 @@ pub struct Socket {
     pub broadcasts: bool,
     /// Groups whose datagrams it gets.
     pub groups: BTreeSet<IpAddr>,
+    /// IP_RECVERR: it is told what it sent met, even where it exchanges datagrams with anybody.
+    pub(crate) hears_errors: bool,
     /// IP_MULTICAST_LOOP: its own host gets what it sends to groups.
     pub hears_itself: bool,
     /// It carries echo requests and replies.
     pub pings: Option<Pings>,
+    /// Datagrams that have come.
+    pub arrived: u64,
     /// What the next who asks is told.
     pub error: Option<Error>,
     /// The listener that it came to, until it is accepted or over.
@@ -104,6 +108,7 @@ impl Socket {
             remote: None,
             chosen: None,
             kind,
+            arrived: 0,
             is_v6,
             v6_only: false,
             sharing: Sharing::default(),
@@ -111,6 +116,7 @@ impl Socket {
             corked: false,
             broadcasts: false,
             groups: BTreeSet::new(),
+            hears_errors: false,
             hears_itself: true,
             pings: None,
             error: None,
@@ -125,6 +131,19 @@ impl Socket {
         match address {
             IpAddr::V4(_) => !(self.is_v6 && self.v6_only),
             IpAddr::V6(_) => self.is_v6,
+        }
+    }
+
+    /// Others know its address, and send to it first: it listens, or takes datagrams of anyone at a port that is not for clients.
+    pub fn serves(&self) -> bool {
+        match self.kind {
+            Kind::Listener { .. } => true,
+            Kind::Datagram { .. } => {
+                self.remote.is_none()
+                    && self.pings.is_none()
+                    && self.chosen.is_some_and(|chosen| chosen.port() < PORTS_FROM)
+            }
+            Kind::Unconnected | Kind::Stream(_) => false,
         }
     }
 
@@ -226,12 +245,13 @@ impl Fabric {
         }
     }
 
-    /// Connections that wait to be accepted.
+    /// How much waits to be taken: connections to be accepted, or datagrams and that one that was sent met an error.
     pub fn waiting(&self, id: SocketId) -> usize {
-        match self.sockets.get(&id).map(|socket| &socket.kind) {
-            Some(Kind::Listener { ready, .. }) => ready.len(),
-            Some(Kind::Datagram { queue }) => queue.len(),
-            Some(Kind::Unconnected | Kind::Stream(_)) | None => 0,
+        let Some(socket) = self.sockets.get(&id) else { return 0 };
+        match &socket.kind {
+            Kind::Listener { ready, .. } => ready.len(),
+            Kind::Datagram { queue } => queue.len() + usize::from(socket.error.is_some()),
+            Kind::Unconnected | Kind::Stream(_) => 0,
         }
     }
 

@@ -80,7 +80,7 @@ impl Fabric {
             Content::Unreachable => {
                 let sender = self.find_datagram(*to, packet);
                 if let Some((id, socket)) = sender.and_then(|id| Some((id, self.sockets.get_mut(&id)?)))
-                    && socket.remote.is_some()
+                    && (socket.remote.is_some() || socket.hears_errors)
                 {
                     socket.error = Some(Error::Refused);
                     self.changed.insert(id);
@@ -152,7 +152,10 @@ impl Fabric {
 
     pub(crate) fn enqueue(&mut self, id: SocketId, packet: &Packet, data: &[u8]) {
         let at_ns = self.now_ns;
-        let Some(Socket { kind: Kind::Datagram { queue }, .. }) = self.sockets.get_mut(&id) else { return };
+        let Some(Socket { kind: Kind::Datagram { queue }, arrived, .. }) = self.sockets.get_mut(&id) else {
+            return;
+        };
+        *arrived += 1;
         let charged: usize = queue.iter().map(|one| one.data.len() + DATAGRAM_CHARGE_BYTES).sum();
         if charged + data.len() + DATAGRAM_CHARGE_BYTES <= DATAGRAMS_BYTES_MAX {
             queue.push_back(Datagram { from: packet.from, to: packet.to, data: data.to_vec(), at_ns });

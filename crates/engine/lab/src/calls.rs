@@ -78,7 +78,10 @@ impl Engine {
         }
         let id = if inode == 0 { None } else { self.placeholders.find(inode) };
         let answer = match id {
-            Some(id) => self.on_socket(id, &call),
+            Some(id) => {
+                let answer = self.on_socket(id, &call);
+                self.take_errors_mark(id, answer)
+            }
             None if inode != 0 => Answer::kind(lab_answer::KERNEL),
             None => self.perform_timed(&call),
         };
@@ -179,7 +182,8 @@ impl Engine {
             }
             Err(errno) => return Answer::error(errno),
         };
-        if let Some(error) = self.fabric.take_error(id) {
+        let is_stream = !self.is_for_datagrams(id);
+        if let Some(error) = self.fabric.take_error(id).filter(|_| is_stream) {
             return Answer::error(errno(error));
         }
         let was_begun = self.placeholders.get(id).is_some_and(|one| one.options.contains_key(&BEGUN));
@@ -190,16 +194,23 @@ impl Engine {
             self.settle();
         }
         let state = self.fabric.socket(id).and_then(|socket| socket.stream()).map(|end| end.state);
+        let note_begun = |lab: &mut Self| {
+            if let Some(placeholder) = lab.placeholders.get(id) {
+                placeholder.options.insert(BEGUN, Vec::new());
+            }
+        };
         match (result, state) {
+            // What the other side answered at once is told later, too: Linux looks at it when it has left the call.
+            (Err(Error::InProgress), _) if !call.waits => {
+                note_begun(self);
+                Answer::error(libc::EINPROGRESS)
+            }
             (Err(Error::InProgress), Some(State::Established)) => Answer::result(0),
             (Err(Error::InProgress | Error::Already), Some(State::SynSent)) => {
-                if let Some(placeholder) = self.placeholders.get(id) {
-                    placeholder.options.insert(BEGUN, Vec::new());
-                }
-                match (call.waits, result) {
-                    (true, _) => Answer::kind(lab_answer::WAIT),
-                    (false, Err(Error::Already)) => Answer::error(libc::EALREADY),
-                    (false, _) => Answer::error(libc::EINPROGRESS),
+                note_begun(self);
+                match call.waits {
+                    true => Answer::kind(lab_answer::WAIT),
+                    false => Answer::error(libc::EALREADY),
                 }
             }
             (Err(Error::InProgress), _) => {
@@ -314,8 +325,12 @@ impl Engine {
 
     // --- datagrams ---
 
+    pub fn is_for_datagrams(&self, id: SocketId) -> bool {
+        self.fabric.socket(id).is_some_and(|socket| matches!(socket.kind, Kind::Datagram { .. }))
+    }
+
     fn move_datagrams(&mut self, id: SocketId, call: &Call) -> Answer {
-        if self.fabric.socket(id).is_some_and(|socket| !matches!(socket.kind, Kind::Datagram { .. })) {
+        if !self.is_for_datagrams(id) {
             return self.on_stream(id, call);
         }
         match call.number {

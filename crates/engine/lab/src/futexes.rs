@@ -119,23 +119,9 @@ impl Engine {
 
 /// The place in a file that is mapped shared at an address.
 fn file_place(pid: i32, address: u64) -> Option<Word> {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
-    for line in maps.lines() {
-        let mut fields = line.split_whitespace();
-        let (range, modes, offset) = (fields.next()?, fields.next()?, fields.next()?);
-        let (start, end) = range.split_once('-')?;
-        let [start, end] = [start, end].map(|text| u64::from_str_radix(text, 16).unwrap_or(0));
-        if !(start..end).contains(&address) {
-            continue;
-        }
-        if !modes.ends_with('s') {
-            return None;
-        }
-        let offset = u64::from_str_radix(offset, 16).ok()?;
-        let file = std::fs::metadata(format!("/proc/{pid}/map_files/{range}")).ok();
-        let inode = fields.nth(1)?.parse().ok()?;
-        let device = file.map_or(0, |file| file.dev());
-        return Some(Word::OfFile(device, inode, address - start + offset));
-    }
-    None
+    let maps = injector::read_maps(pid).ok()?;
+    let mapping = maps.iter().find(|mapping| mapping.contains(address)).filter(|mapping| mapping.shared)?;
+    let file = std::fs::metadata(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end));
+    let device = file.map_or(0, |file| file.dev());
+    Some(Word::OfFile(device, mapping.inode, address - mapping.start + mapping.file_offset))
 }

@@ -5,11 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-
-use lane_protocol::{REGION_BYTES, REGION_START};
 
 const PAGE_BYTES: u64 = 4096;
 /// Pages that are looked at together.
@@ -95,33 +93,18 @@ fn pages_of(path: &Path, node: usize) -> Pages {
     pages.collect()
 }
 
-/// Where a process has memory that it writes to: from, to, and the name of what is mapped.
-fn written_ranges(pid: i32) -> io::Result<Vec<(u64, u64, String)>> {
-    let mut found = Vec::new();
-    for line in BufReader::new(File::open(format!("/proc/{pid}/maps"))?).lines() {
-        let line = line?;
-        let mut words = line.split_whitespace();
-        let (range, rights) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        let Some((Some(from), Some(to))) = range.split_once('-').map(|(a, b)| (number(a), number(b))) else {
-            continue;
-        };
-        let is_ours = from < REGION_START + REGION_BYTES && to > REGION_START;
-        if rights.starts_with("rw-") && !is_ours {
-            found.push((from, to, words.nth(3).unwrap_or_default().to_owned()));
-        }
-    }
-    Ok(found)
-}
-
 /// Calls `each` with pages that are not empty: the address, what is there, the name of what is mapped.
 fn each_page(pid: i32, each: &mut dyn FnMut(u64, &[u8], &str)) -> io::Result<()> {
     let memory = File::open(format!("/proc/{pid}/mem"))?;
     let pages = File::open(format!("/proc/{pid}/pagemap"))?;
-    for (from, to, name) in written_ranges(pid)? {
-        let mut at = from;
-        while at < to {
-            let count = ((to - at) / PAGE_BYTES).min(PAGES_AT_ONCE);
+    let maps = injector::read_maps(pid)?;
+    for mapping in
+        maps.iter().filter(|mapping| mapping.rights().starts_with("rw-") && !mapping.is_of_runtime())
+    {
+        let name = String::from_utf8_lossy(&mapping.name);
+        let mut at = mapping.start;
+        while at < mapping.end {
+            let count = ((mapping.end - at) / PAGE_BYTES).min(PAGES_AT_ONCE);
             let mut entries = vec![0; 8 * count as usize];
             pages.read_exact_at(&mut entries, at / PAGE_BYTES * 8)?;
             // In memory, or swapped out: see pagemap in proc(5).

@@ -3,14 +3,18 @@
 //! The lab's first program starts a *holder* for each node, which makes the node's namespaces and an
 //! *agent*, the first process in them; the agent starts the node's programs, as it is told.
 
+mod ends;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fabric::{HostId, Kind};
-use lane_protocol::{LAB_ENDED, LAB_ENTER, LAB_LAYER, LAB_NEXT, LAB_NODE_NEXT, LAB_WORDS, lab_state};
+use fabric::HostId;
+use lane_protocol::{
+    LAB_COMMAND, LAB_ENDED, LAB_ENTER, LAB_LAYER, LAB_NEXT, LAB_NODE_NEXT, LAB_WORDS, lab_state,
+};
 
 use crate::LabError;
 use crate::calls::Call;
@@ -48,9 +52,6 @@ fn order_word(what: u64, which: usize) -> Answer {
 /// what would not fit into a page behind it into the next.
 const FULL_BYTES: usize = 2048;
 
-/// How long one that listens is waited for that may end by itself, where nobody else is left.
-const LISTENS_FOR_NOBODY_NS: u64 = 60_000_000_000;
-
 /// How a node's command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -74,7 +75,13 @@ impl NodeEnd {
 #[derive(Debug, Default)]
 struct Node {
     end: Option<NodeEnd>,
+    /// It was killed while it served.
+    was_serving: bool,
     orders: VecDeque<Answer>,
+    /// How many commands of events are to begin.
+    due_commands: usize,
+    /// Those that have not ended, by their ids in the node.
+    commands: BTreeSet<i32>,
     looks: bool,
     outputs: Vec<File>,
 }
@@ -89,6 +96,8 @@ pub struct Nodes {
     next_event: usize,
     /// When to look again whether all that have not ended only serve.
     looks_again_ns: Option<u64>,
+    /// How many datagrams had come to those that serve when that was decided.
+    served: u64,
     due_outputs: BTreeSet<u64>,
     /// How often the kernel was given time since a thread did something.
     kernel_waits: u32,
@@ -191,7 +200,8 @@ impl Engine {
                 if let Some(process) = self.processes.of_slot_mut(slot) {
                     process.node = Some(node);
                 }
-                self.nodes.nodes[node].orders = VecDeque::from([order_word(order::MAIN, node)]);
+                // Before what events have for it already.
+                self.nodes.nodes[node].orders.push_front(order_word(order::MAIN, node));
                 Ok(Outcome::Answer(Answer::result(0)))
             }
             LAB_ENDED => {
@@ -199,6 +209,10 @@ impl Engine {
                 if let Some(node) = node.filter(|_| words[1] == 0) {
                     self.end_node(node, NodeEnd::Ended(words[2] as i32));
                 }
+                Ok(Outcome::Answer(Answer::result(0)))
+            }
+            LAB_COMMAND => {
+                self.note_command(slot, words[1] != 0, words[2] as i32);
                 Ok(Outcome::Answer(Answer::result(0)))
             }
             LAB_LAYER => Ok(self.note_layer(slot, words[1], words[2])),
@@ -220,49 +234,6 @@ impl Engine {
     fn touch_node_of(&mut self, slot: u32) {
         let node = self.processes.node_of(slot);
         self.touch(node);
-    }
-
-    fn end_node(&mut self, node: usize, end: NodeEnd) {
-        self.sweep();
-        self.nodes.nodes[node].end = Some(end);
-        self.log.record(Record::End { at_ns: self.now_ns, node, end });
-        self.end_if_over();
-    }
-
-    /// The lab is over when all nodes have ended, or when those that have not only serve those that have.
-    fn end_if_over(&mut self) {
-        let is_done = self.nodes.next_event >= self.spec.events.len()
-            && self.nodes.orders.is_empty()
-            && self.nodes.starts.is_empty();
-        let ended = self.nodes.nodes.iter().filter(|node| node.end.is_some()).count();
-        let serves = |node: usize| {
-            self.nodes.nodes[node].end.is_some()
-                || self.fabric.sockets().any(|(_, socket)| {
-                    socket.host == HostId(node) && matches!(socket.kind, Kind::Listener { .. })
-                })
-        };
-        if !is_done || ended == 0 || !(0..self.nodes.nodes.len()).all(serves) {
-            return;
-        }
-        self.finish(NodeEnd::Stopped);
-    }
-
-    /// A node listens: if the others have ended before, nobody reaches it, and it is done a minute later.
-    pub fn note_listening(&mut self) {
-        if self.nodes.nodes.iter().any(|node| node.end.is_some()) {
-            self.nodes.looks_again_ns = Some(self.now_ns + LISTENS_FOR_NOBODY_NS);
-        }
-    }
-
-    /// All nodes end.
-    fn finish(&mut self, how: NodeEnd) {
-        for node in 0..self.nodes.nodes.len() {
-            if self.nodes.nodes[node].end.is_none() {
-                self.nodes.nodes[node].end = Some(how);
-                self.log.record(Record::End { at_ns: self.now_ns, node, end: how });
-            }
-        }
-        self.nodes.orders = VecDeque::from([order_word(order::END, 0)]);
     }
 
     /// The lab's own programs are told what to do, where they wait for that.
@@ -301,6 +272,10 @@ impl Engine {
         if self.nodes.nodes.iter().filter(is_open).count() == 0 && self.nodes.orders.is_empty() {
             // Its first program was to end it.
             return Err(LabError::Protocol { what: "an end", number: 0 });
+        }
+        if self.nodes.orders.is_empty() && self.standing().served.is_some() {
+            self.finish(NodeEnd::Stopped);
+            return Ok(());
         }
         let names = self.spec.nodes.iter().zip(&self.nodes.nodes);
         let stuck: Vec<String> =
@@ -346,7 +321,7 @@ impl Engine {
             self.nodes.orders.push_back(order_word(order::START, node));
         }
         if self.nodes.looks_again_ns.take_if(|at_ns| *at_ns <= self.now_ns).is_some() {
-            self.end_if_over();
+            self.end_if_over(Some(self.nodes.served));
         }
         loop {
             let next = self.spec.events.get(self.nodes.next_event).cloned();
@@ -370,6 +345,7 @@ impl Engine {
                     self.fabric.set_power(HostId(node), true);
                     self.resolvers[node] = crate::resolver::open(&mut self.fabric, HostId(node));
                     self.nodes.nodes[node].end = None;
+                    self.nodes.nodes[node].was_serving = false;
                     self.nodes.orders.push_back(order_word(order::START, node));
                 }
                 Action::Partition { parts } => self.fabric.partition(|host| parts[host.0]),
@@ -377,9 +353,12 @@ impl Engine {
                 Action::Link { between: (one, other), spec } => {
                     self.fabric.link(HostId(one), HostId(other), &spec);
                 }
+                // Without power nothing runs.
+                Action::Run { node, .. } if self.nodes.nodes[node].end == Some(NodeEnd::Killed) => {}
                 Action::Run { node, .. } => {
                     let index = self.nodes.next_event - 1;
                     self.nodes.nodes[node].orders.push_back(order_word(order::RUN, index));
+                    self.nodes.nodes[node].due_commands += 1;
                 }
                 Action::Checkpoint => self.take_checkpoint(false),
                 Action::Every { every_ns, keep } => {
@@ -392,12 +371,13 @@ impl Engine {
                 let taken = takes_checkpoint.then_some(self.checkpoints.count);
                 self.control.tell_done(event.at_ns, self.now_ns, taken);
             }
-            self.end_if_over();
+            self.end_if_over(None);
         }
     }
 
     /// A node loses power.
     fn kill_node(&mut self, node: usize) {
+        let serves = self.serving_sockets(node).next().is_some();
         self.fabric.set_power(HostId(node), false);
         self.placeholders.forget_node(node);
         self.processes.kill_node(node);
@@ -416,8 +396,11 @@ impl Engine {
         }
         if self.nodes.nodes[node].end.is_none() {
             self.nodes.nodes[node].end = Some(NodeEnd::Killed);
+            self.nodes.nodes[node].was_serving = serves;
         }
         self.nodes.nodes[node].orders.clear();
+        self.nodes.nodes[node].commands.clear();
+        self.nodes.nodes[node].due_commands = 0;
     }
 
     /// Who has no link to another node, and may have meant a way over others, is told so by name.

@@ -95,6 +95,9 @@ impl Engine {
             }
             (IPPROTO_TCP, libc::TCP_NODELAY) => self.fabric.set_no_delay(id, number.unwrap_or(0) != 0),
             (SOL_SOCKET, libc::SO_BROADCAST) => self.fabric.set_broadcasts(id, number.unwrap_or(0) != 0),
+            (IPPROTO_IP, libc::IP_RECVERR) | (IPPROTO_IPV6, libc::IPV6_RECVERR) => {
+                self.fabric.set_hears_errors(id, number.unwrap_or(0) != 0);
+            }
             (IPPROTO_IP, libc::IP_MULTICAST_LOOP) | (IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP) => {
                 // A byte, or more.
                 self.fabric.set_hears_itself(id, value.first().is_some_and(|&byte| byte != 0));
@@ -134,13 +137,15 @@ impl Engine {
             Some(value) => value,
             None => match self.placeholders.get(id).and_then(|one| one.options.get(&(level, name))) {
                 Some(value) => value.clone(),
+                // The name of none.
+                None if (level, name as i32) == (SOL_SOCKET, libc::SO_BINDTODEVICE) => Vec::new(),
                 None => vec![0; 4],
             },
         };
         let Some(process) = self.processes.of_slot(call.slot) else { return Answer::error(libc::ESRCH) };
         let Some(room) = process.memory.half_word(length_at) else { return Answer::error(libc::EFAULT) };
         let fits = value.len().min(room as usize);
-        let written = process.memory.write(at, &value[..fits])
+        let written = (fits == 0 || process.memory.write(at, &value[..fits]))
             && process.memory.write(length_at, &(fits as u32).to_le_bytes());
         if written { Answer::result(0) } else { Answer::error(libc::EFAULT) }
     }

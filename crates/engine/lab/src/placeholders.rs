@@ -10,11 +10,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
 use fabric::{Kind, Sending, SocketId, State};
+use lane_protocol::lab_answer;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::net::SendFlags;
 
 use crate::engine::Engine;
+use crate::questions::Answer;
 
 /// Bytes that are moved at a time.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -95,6 +97,11 @@ impl Placeholders {
 
     pub fn get(&mut self, id: SocketId) -> Option<&mut Placeholder> {
         self.sockets.get_mut(&id)
+    }
+
+    /// The inode of the end that the program has.
+    pub fn inode(&self, id: SocketId) -> Option<u64> {
+        self.sockets.get(&id).map(|one| one.inode)
     }
 
     /// Takes the engine's end of a pair.
@@ -229,7 +236,8 @@ impl Engine {
 
     fn refresh(&mut self, id: SocketId) {
         let waiting = self.fabric.waiting(id);
-        let Some(socket) = self.fabric.socket(id) else { return };
+        // It is over, which who closed it may wait for.
+        let Some(socket) = self.fabric.socket(id) else { return self.note_delivered(id) };
         let (is_stream, state) = (socket.stream().is_some(), socket.stream().map(|end| end.state));
         let Some(placeholder) = self.placeholders.get(id) else { return self.note_delivered(id) };
         let node = placeholder.node;
@@ -395,16 +403,27 @@ impl Engine {
         self.touch_socket(node, id);
     }
 
+    /// The mark that a socket had an error to tell is taken with it, by whichever call that was.
+    pub fn take_errors_mark(&mut self, id: SocketId, answer: Answer) -> Answer {
+        if answer.kind != lab_answer::RESULT || !self.is_for_datagrams(id) {
+            return answer;
+        }
+        let waiting = self.fabric.waiting(id);
+        match self.placeholders.get(id).filter(|one| one.marks > waiting) {
+            Some(placeholder) => {
+                placeholder.marks -= 1;
+                Answer { kind: lab_answer::TAKE, ..answer }
+            }
+            None => answer,
+        }
+    }
+
     /// The program's end of a pair.
     fn programs_end(&self, node: Option<usize>, inode: u64) -> Option<std::fs::File> {
-        let name = format!("socket:[{inode}]");
         let of_node = self.processes.processes.iter().filter(|(_, process)| process.node == node);
         of_node.into_iter().find_map(|(pid, process)| {
-            let mut descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
-            let found = descriptors.find(|found| {
-                std::fs::read_link(found.path()).is_ok_and(|link| link.as_os_str() == &*name)
-            })?;
-            process.handle.descriptor(found.file_name().to_str()?.parse().ok()?).ok()
+            let (descriptor, _) = sockets_of(*pid).find(|(_, found)| *found == inode)?;
+            process.handle.descriptor(descriptor).ok()
         })
     }
 }
@@ -439,6 +458,16 @@ impl Placeholder {
             self.marks += 1;
         }
     }
+}
+
+/// The sockets that a process has: their descriptors and inodes.
+pub fn sockets_of(pid: i32) -> impl Iterator<Item = (i32, u64)> {
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    descriptors.filter_map(|found| {
+        let link = std::fs::read_link(found.path()).ok()?;
+        let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+        Some((found.file_name().to_str()?.parse().ok()?, inode.parse().ok()?))
+    })
 }
 
 /// True for sockets that others can come to.

@@ -12,7 +12,7 @@ use lane_protocol::LAB_PROCESS_FILES;
 
 use crate::engine::Engine;
 use crate::proc_maps::{FileNumbers, with_numbers};
-use crate::sizes::{Sizes, known_sizes, sizes_of_mapping};
+use crate::sizes::{Sizes, known_sizes, sizes_of_line};
 use crate::timers::{BILLION, MACHINE_BYTES, MACHINE_FREE_BYTES};
 
 const TICKS_PER_SECOND: u64 = 100;
@@ -80,7 +80,7 @@ pub fn smaps(text: &str, numbers: &mut impl FnMut(FileNumbers) -> FileNumbers) -
         // The header of a mapping.
         let is_header = name.contains('-');
         if is_header {
-            shown = sizes_of_mapping(line).filter(|_| !line.ends_with("[vdso]"));
+            shown = sizes_of_line(line).filter(|_| !line.ends_with("[vdso]"));
         }
         let Some(sizes) = shown else { continue };
         // Writing to a string does not fail.

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::engine::Engine;
-use crate::sizes::sizes_of_mapping;
+use crate::sizes::sizes_of_line;
 
 /// The device of memory that processes share, and of memfd_create(2), by the kernel's count: its inodes are numbered for the
 /// whole machine. As makedev(3) has 0:1.
@@ -45,7 +45,7 @@ pub fn with_numbers(line: &str, told: &mut impl FnMut(FileNumbers) -> FileNumber
 
 /// proc_pid_maps(5), of what is the program's.
 pub fn maps(text: &str, told: &mut impl FnMut(FileNumbers) -> FileNumbers) -> String {
-    let own = text.lines().filter(|line| sizes_of_mapping(line).is_some());
+    let own = text.lines().filter(|line| sizes_of_line(line).is_some());
     own.map(|line| with_numbers(line, told) + "\n").collect()
 }
 

@@ -136,6 +136,16 @@ impl Processes {
         self.processes.iter().filter(|(_, process)| is_there(process)).map(|(&pid, _)| pid).collect()
     }
 
+    /// A process of a node, by its id there, and those that it made, and these.
+    pub fn made_by(&self, node: usize, inner_pid: i32) -> Vec<i32> {
+        let is_it = |process: &Process| process.node == Some(node) && process.inner_pid == inner_pid;
+        let line = |pid: i32| {
+            let first = self.processes.get(&pid);
+            std::iter::successors(first, |process| self.processes.get(&process.parent?))
+        };
+        self.processes.keys().copied().filter(|&pid| line(pid).any(is_it)).collect()
+    }
+
     /// Whether the process has ended.
     pub fn has_ended(&self, pid: i32) -> bool {
         self.processes.get(&pid).is_none_or(|process| poll_exited(&[&process.handle])[0])

@@ -1,9 +1,8 @@
 //! How much memory a process of a node has, without the runtime's.
 
 use std::cell::Cell;
-use std::io::{BufRead, BufReader};
 
-use lane_protocol::{REGION_BYTES, REGION_START};
+use injector::{Mapping, read_maps};
 
 /// How much memory a process has: all that is mapped, and what is its own and can be written. In bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,19 +23,15 @@ pub fn known_sizes(pid: i32, known: &Known) -> Option<Sizes> {
     let key = [words.next()?.parse().ok()?, words.nth(4)?.parse().ok()?];
     let sizes = match known.get() {
         Some((before, sizes)) if before == key => sizes,
-        _ => {
-            let maps = std::fs::File::open(format!("/proc/{pid}/maps")).ok()?;
-            sizes_of(BufReader::with_capacity(1 << 16, maps))
-        }
+        _ => sizes_of(&read_maps(pid).ok()?),
     };
     known.set(Some((key, sizes)));
     Some(sizes)
 }
 
-fn sizes_of(maps: impl BufRead) -> Sizes {
+fn sizes_of(maps: &[Mapping]) -> Sizes {
     let mut sizes = Sizes { mapped: 0, own: 0 };
-    for line in maps.lines().map_while(Result::ok) {
-        let Some(mapping) = sizes_of_mapping(&line) else { continue };
+    for mapping in maps.iter().filter_map(sizes_of_mapping) {
         sizes.mapped += mapping.mapped;
         sizes.own += mapping.own;
     }
@@ -44,26 +39,28 @@ fn sizes_of(maps: impl BufRead) -> Sizes {
 }
 
 /// Those of a mapping, by its line in proc_pid_maps(5); `None` for one of the runtime's, or what is no such line.
-pub fn sizes_of_mapping(line: &str) -> Option<Sizes> {
-    let mut words = line.split(' ');
-    let (from, to) = words.next()?.split_once('-')?;
-    let [from, to] = [from, to].map(|text| u64::from_str_radix(text, 16).ok());
-    let (from, to) = (from?, to?);
-    if from < REGION_START + REGION_BYTES && to > REGION_START {
-        return None;
-    }
-    let mapped = to - from;
-    Some(Sizes { mapped, own: if words.next() == Some("rw-p") { mapped } else { 0 } })
+pub fn sizes_of_line(line: &str) -> Option<Sizes> {
+    sizes_of_mapping(&Mapping::of_line(line.as_bytes())?)
+}
+
+fn sizes_of_mapping(mapping: &Mapping) -> Option<Sizes> {
+    let mapped = mapping.end - mapping.start;
+    let is_own = mapping.rights() == "rw-p";
+    (!mapping.is_of_runtime()).then_some(Sizes { mapped, own: if is_own { mapped } else { 0 } })
 }
 
 #[cfg(test)]
 mod tests {
+    use lane_protocol::REGION_START;
+
     use super::*;
 
     #[test]
     fn memory_of_the_runtime_is_not_a_processes() {
-        let ours = format!("{REGION_START:x}-{:x} rw-p 0 0 0\n", REGION_START + 4096);
-        let maps = format!("1000-3000 rw-p 0 00:00 0 \n3000-4000 r--p 0 00:00 0 \n{ours}");
-        assert_eq!(sizes_of(maps.as_bytes()), Sizes { mapped: 0x3000, own: 0x2000 });
+        let ours = format!("{REGION_START:x}-{:x} rw-p 0 00:00 0", REGION_START + 4096);
+        let lines = ["1000-3000 rw-p 0 00:00 0 ", "3000-4000 r--p 0 00:00 0 ", &ours];
+        let maps = lines.map(|line| Mapping::of_line(line.as_bytes()).expect("well formed"));
+        assert_eq!(sizes_of(&maps), Sizes { mapped: 0x3000, own: 0x2000 });
+        assert_eq!(sizes_of_line(&ours), None);
     }
 }

@@ -25,17 +25,12 @@ fn processor_ns(pid: i32, tid: i32) -> Option<u64> {
 
 /// The file and the place in it that is mapped at an address.
 fn place_text(pid: i32, address: u64) -> String {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let place = maps.lines().find_map(|line| {
-        let mut fields = line.split_whitespace();
-        let (start, end) = fields.next()?.split_once('-')?;
-        let [start, end] = [start, end].map(|text| u64::from_str_radix(text, 16).unwrap_or(0));
-        let offset = u64::from_str_radix(fields.nth(1)?, 16).ok()?;
-        let path = fields.nth(2).filter(|path| path.starts_with('/'));
-        (start..end).contains(&address).then_some((path?.to_owned(), address - start + offset))
-    });
-    match place {
-        Some((path, offset)) => format!("{path}+{offset:#x}"),
+    let maps = injector::read_maps(pid).unwrap_or_default();
+    match maps.iter().find(|mapping| mapping.contains(address) && mapping.name.starts_with(b"/")) {
+        Some(mapping) => {
+            let offset = address - mapping.start + mapping.file_offset;
+            format!("{}+{offset:#x}", String::from_utf8_lossy(&mapping.name))
+        }
         None => format!("{address:#x}"),
     }
 }

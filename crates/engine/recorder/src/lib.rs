@@ -67,15 +67,15 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use injector::{
-    AttachService, Features, ForwardSignals, SessionMemory, Setup, board, futex_wake, keep_mapped_files,
-    resolve, spawn,
+    AttachService, Features, ForwardSignals, Place, SessionMemory, Setup, board, futex_wake,
+    keep_mapped_files, resolve, spawn,
 };
 use lane_protocol::{Detection, ForcedSwitch, Interception, Mode};
-use trace_store::{FileStore, LaneEnd, Meta, RINGS_NAME, Summary, TraceWriter};
+use trace_store::{FileStore, LaneEnd, Meta, Pressure, RINGS_NAME, Summary, TraceWriter};
 
 pub use environment::described as described_environment;
 pub use error::RecordError;
-pub use injector::{ExitReport, InjectError, ProgramError, Refusal};
+pub use injector::{ExitReport, InjectError, PreparedMemory, ProgramError, Refusal};
 
 use analysis::Analyst;
 use drainer::Drainer;
@@ -131,6 +131,9 @@ pub struct RecordOptions {
     /// Keep what is not written yet where a kill of all processes leaves it: in a file of the
     /// trace, which costs some milliseconds.
     pub outlives_kills: bool,
+    /// One of many recordings that follow each other, nearly all of which are thrown away: where its
+    /// memory is.
+    pub prepared: Option<Arc<PreparedMemory>>,
     /// Told once when the program has begun: from here on there is a trace.
     pub begun: Option<Box<dyn FnOnce()>>,
     /// What answers the processes' questions, if they are those of a lab.
@@ -242,8 +245,12 @@ pub fn record(mut options: RecordOptions) -> Result<RecordOutcome, RecordError> 
     let meta = meta(&options, interception);
     let writer = TraceWriter::create(&options.trace_dir, &meta)?;
     let rings = options.trace_dir.join(RINGS_NAME);
-    let rings = (options.outlives_kills && !is_live).then_some(rings.as_path());
-    let memory = SessionMemory::create_in(&setup, rings).inspect_err(|_| {
+    let place = match &options.prepared {
+        Some(prepared) => Place::Prepared(prepared),
+        None if options.outlives_kills && !is_live => Place::File(&rings),
+        None => Place::Memory,
+    };
+    let memory = SessionMemory::create_in(&setup, place).inspect_err(|_| {
         // What cannot be removed stays: a trace without lanes.
         let _ = std::fs::remove_dir_all(&options.trace_dir);
     })?;
@@ -258,6 +265,10 @@ pub fn record(mut options: RecordOptions) -> Result<RecordOutcome, RecordError> 
     let tells = !options.quiet && std::io::stderr().is_terminal();
     let growth = Growth::new(options.size_max_bytes, tells && !is_live);
     let sink = Arc::new(Sink::new(writer, Arc::clone(&memory), history, growth));
+    if options.prepared.is_some() {
+        // To compress well takes as long as many a program.
+        sink.set_pressure(Pressure::Behind);
+    }
     let (analyst, jobs) = Analyst::new(Arc::clone(&memory), options.trace_dir.clone());
     let status = Arc::new(Status::default());
     let keeper = Arc::new(Keeper::new(

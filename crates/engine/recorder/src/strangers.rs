@@ -7,6 +7,7 @@
 //! nothing. Deliberately absent: who opens a file and closes it again between two looks. The runtime asks
 //! again when a file is opened.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use injector::{SessionMemory, futex_wait, futex_wake};
+use injector::{Mapping, SessionMemory, futex_wait, futex_wake, read_maps};
 use lane_protocol::{OutsideFile, REGION_START, outside_state, untimely};
 
 use crate::waiting::Status;
@@ -158,15 +159,19 @@ impl Found {
             if ended.load(Ordering::SeqCst) {
                 break;
             }
-            match maps_of(pid) {
+            match read_maps(pid) {
                 // One that is about to end has no memory any more, but still its descriptors; a thread of the
                 // kernel's has neither.
                 Ok(maps) if maps.is_empty() || is_recorded(&maps) => {}
                 Ok(maps) => {
-                    found
-                        .files
-                        .extend(maps.lines().filter_map(writable_file).filter(|file| asked.contains(file)));
-                    found.add_open(pid, asked);
+                    let mut files: HashSet<Identity> = maps.iter().filter_map(writable_file).collect();
+                    files.retain(|file| asked.contains(file));
+                    files.extend(open_files(pid, asked));
+                    // One of the recording that has just executed a program got the region, and opened a file, meanwhile.
+                    let is_new = || read_maps(pid).is_ok_and(|maps| is_recorded(&maps));
+                    if !files.is_empty() && !is_new() {
+                        found.files.extend(files);
+                    }
                 }
                 // Who ended has none any more.
                 Err(error) => found.are_hidden |= error.kind() == ErrorKind::PermissionDenied,
@@ -174,72 +179,53 @@ impl Found {
         }
         found
     }
-
-    fn add_open(&mut self, pid: i32, asked: &HashSet<Identity>) {
-        for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
-            let Ok(open) = std::fs::metadata(entry.path()) else { continue };
-            let identity = [open.dev(), open.ino()];
-            // The link's own mode says how it is open.
-            let writes = || entry.metadata().is_ok_and(|link| link.mode() & 0o200 != 0);
-            if asked.contains(&identity) && writes() {
-                self.files.insert(identity);
-            }
-        }
-    }
 }
 
-fn maps_of(pid: i32) -> std::io::Result<String> {
-    std::fs::read_to_string(format!("/proc/{pid}/maps"))
+/// Which of these files a process has open so that it can write to them.
+fn open_files(pid: i32, asked: &HashSet<Identity>) -> Vec<Identity> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let files = entries.filter_map(|entry| {
+        let open = std::fs::metadata(entry.path()).ok()?;
+        let identity = [open.dev(), open.ino()];
+        // The link's own mode says how it is open.
+        let writes = || entry.metadata().is_ok_and(|link| link.mode() & 0o200 != 0);
+        (asked.contains(&identity) && writes()).then_some(identity)
+    });
+    files.collect()
 }
 
 /// The runtime's region is mapped in recorded processes.
-fn is_recorded(maps: &str) -> bool {
-    maps.lines().any(|line| line.starts_with(&format!("{REGION_START:x}-")))
+fn is_recorded(maps: &[Mapping]) -> bool {
+    maps.iter().any(|mapping| mapping.start == REGION_START)
 }
 
-/// What a line of a list of mappings says (proc_pid_maps(5)).
-struct Line<'line> {
-    rights: &'line str,
-    identity: Identity,
-    name: &'line str,
-}
-
-impl<'line> Line<'line> {
-    fn parse(line: &'line str) -> Option<Line<'line>> {
-        let mut fields = line.split_ascii_whitespace();
-        let (_, rights, _, device, inode) =
-            (fields.next()?, fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-        let (major, minor) = device.split_once(':')?;
-        let (major, minor) = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
-        let identity = [libc::makedev(major, minor), inode.parse().ok()?];
-        Some(Line { rights, identity, name: fields.next().unwrap_or("a file without a name") })
-    }
-
-    fn is_shared(&self) -> bool {
-        self.rights.ends_with('s')
-    }
+fn identity_of(mapping: &Mapping) -> Identity {
+    [mapping.device, mapping.inode]
 }
 
 /// The file of a mapping through which it can be written to.
-fn writable_file(line: &str) -> Option<Identity> {
-    let line = Line::parse(line)?;
-    (line.is_shared() && line.rights.contains('w')).then_some(line.identity)
+fn writable_file(mapping: &Mapping) -> Option<Identity> {
+    (mapping.shared && mapping.is_writable()).then(|| identity_of(mapping))
 }
 
-/// The name of a file that a process has mapped, from the list of its mappings.
-fn name_in(maps: &str, identity: Identity) -> &str {
-    let found = maps.lines().filter_map(Line::parse).find(|line| line.identity[1] == identity[1]);
-    found.map_or("memory that is shared", |line| line.name)
+/// The name of a file that a process has mapped.
+fn name_in(maps: &[Mapping], identity: Identity) -> Cow<'_, str> {
+    match maps.iter().find(|mapping| mapping.inode == identity[1]) {
+        Some(mapping) if mapping.name.is_empty() => "a file without a name".into(),
+        Some(mapping) => String::from_utf8_lossy(&mapping.name),
+        None => "memory that is shared".into(),
+    }
 }
 
 /// Names files that processes may write to which cannot be looked at, once each.
 fn told_suspects(suspects: &[(Identity, i32)], told: &mut HashSet<Identity>) -> Vec<String> {
     let new = suspects.iter().filter(|(identity, _)| told.insert(*identity));
+    let remedy = if crate::is_root() { "with CAP_SYS_PTRACE" } else { "as root" };
     let text = |&(identity, pid): &(Identity, i32)| {
-        let maps = maps_of(pid).unwrap_or_default();
+        let maps = read_maps(pid).unwrap_or_default();
         let name = name_in(&maps, identity);
         format!(
-            "{name}, which process {pid} has mapped, was opened by somebody, and processes of other users cannot be looked at: what one of them writes there is not recorded (record as root to have it)"
+            "{name}, which process {pid} has mapped, was opened by somebody, and processes of other users cannot be looked at: what one of them writes there is not recorded (record {remedy} to have it)"
         )
     };
     new.map(text).collect()
@@ -248,7 +234,7 @@ fn told_suspects(suspects: &[(Identity, i32)], told: &mut HashSet<Identity>) -> 
 /// Names memory that changes where the program cannot have learned of it, once each.
 fn told_untimely(memory: &SessionMemory, told: &mut HashSet<Identity>) -> Vec<String> {
     let outside = in_state(memory, outside_state::OUTSIDE);
-    let mut maps: HashMap<i32, String> = HashMap::new();
+    let mut maps: HashMap<i32, Vec<Mapping>> = HashMap::new();
     let mut texts = Vec::new();
     for file in outside {
         let (pid, identity) = (file.pid.load(Ordering::Relaxed), file.identity());
@@ -263,7 +249,7 @@ fn told_untimely(memory: &SessionMemory, told: &mut HashSet<Identity>) -> Vec<St
         if !told.insert(identity) {
             continue;
         }
-        let maps = maps.entry(pid).or_insert_with(|| maps_of(pid).unwrap_or_default());
+        let maps = maps.entry(pid).or_insert_with(|| read_maps(pid).unwrap_or_default());
         let name = name_in(maps, identity);
         texts.push(format!(
             "{name}, which process {pid} shares with processes that are not recorded, {how}: what it reads there before its next call may differ in replay"
@@ -278,10 +264,12 @@ mod tests {
 
     #[test]
     fn only_shared_and_writable_mappings_count() {
-        let line = |rights: &str| format!("7f00-7f01 {rights} 00000000 fd:01 77   /tmp/x");
-        assert_eq!(writable_file(&line("rw-s")), Some([libc::makedev(0xfd, 1), 77]));
-        assert_eq!(writable_file(&line("rw-p")), None);
-        assert_eq!(writable_file(&line("r--s")), None);
-        assert_eq!(writable_file("nonsense"), None);
+        let file = |rights: &str| {
+            let line = format!("7f00-7f01 {rights} 00000000 fd:01 77   /tmp/x");
+            writable_file(&Mapping::of_line(line.as_bytes()).expect("well formed"))
+        };
+        assert_eq!(file("rw-s"), Some([libc::makedev(0xfd, 1), 77]));
+        assert_eq!(file("rw-p"), None);
+        assert_eq!(file("r--s"), None);
     }
 }

@@ -63,6 +63,8 @@ pub struct Way<'a> {
     pub pid: i32,
     /// No more of its log will come, and its end should have.
     pub log_is_over: bool,
+    /// No more of its log will come, as the trace is cut.
+    pub log_is_cut: bool,
 }
 
 /// What is to be said of a process.
@@ -107,18 +109,20 @@ impl Watchdog {
         let time = cpu_time(way.pid)?;
         let (bytes, words) = lane.next_words();
         let is_empty = lane.ring().filled_bytes() == 0;
-        let waits = way.memory.waits_for_another(way.segment) || is_empty && !way.log_is_over;
+        let waits =
+            way.memory.waits_for_another(way.segment) || is_empty && !way.log_is_over && !way.log_is_cut;
         let place = self.places.entry(way.segment).or_default();
         let held_up = lane.held_up().load(Ordering::Relaxed);
         let spent = place.look(bytes, waits, time, held_up);
+        let stops = HELD_UP * u32::try_from(held_up.saturating_sub(place.held_up)).unwrap_or(u32::MAX);
         if is_empty {
-            return (spent >= BEHIND_LOG).then(|| Finding::Lost(LOG_TOO_SHORT.to_owned()));
+            let time_max = if way.log_is_over { BEHIND_LOG } else { LOST + stops };
+            return (spent >= time_max).then(|| Finding::Lost(LOG_TOO_SHORT.to_owned()));
         }
         let seconds = spent.as_secs();
         let next = expected(words[0], &words[1..]);
         let took = self.took.unwrap_or(TOOK_UNTOLD);
-        let stops = u32::try_from(held_up.saturating_sub(place.held_up)).unwrap_or(u32::MAX);
-        if spent >= LOST + took * of_recording_max + HELD_UP * stops {
+        if spent >= LOST + took * of_recording_max + stops {
             return Some(Finding::Lost(format!(
                 "it has run for {seconds} s without coming to what its log has next, {next}"
             )));

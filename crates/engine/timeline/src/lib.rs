@@ -48,6 +48,7 @@ pub fn is_of_runtime(address: u64) -> bool {
 use lane_protocol::{REGION_BYTES, REGION_START};
 
 pub use error::TimelineError;
+pub use injector::Mapping;
 pub use lane_protocol::{AgentStop, AgentThread, CALL_WORDS, Watch, agent_stop, report_kind, watch_kind};
 pub use over_calls::{Calls, Standing, if_stack_is_at};
 pub use passage::{Passage, Pausing};

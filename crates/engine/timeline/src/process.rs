@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 
 use injector::{Segment, SessionMemory};
 use lane_protocol::bytecode::{PROGRAM_BYTES_MAX, breakpoint_kind};
-use lane_protocol::{
-    AgentCommand, AgentStop, REGION_BYTES, REGION_START, agent_stop, agent_verb, report_kind,
-};
+use lane_protocol::{AgentCommand, AgentStop, agent_stop, agent_verb, report_kind};
 use recorder::debuggee::Debuggee;
 
 use crate::command::{command_of, slowed_by};
@@ -464,14 +462,8 @@ impl Drop for Process {
 
 /// What a process shares with others and can write to, outside of the runtime's region.
 fn shared_mappings(pid: i32) -> Result<Vec<(u64, u64)>, TimelineError> {
-    const REGION: std::ops::Range<u64> = REGION_START..REGION_START + REGION_BYTES;
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
-    let shared = maps.lines().filter_map(|line| {
-        let (range, rest) = line.split_once(' ')?;
-        let (start, end) = range.split_once('-')?;
-        let start = u64::from_str_radix(start, 16).ok()?;
-        let is_shared = rest.get(1..2) == Some("w") && rest.get(3..4) == Some("s");
-        (is_shared && !REGION.contains(&start)).then_some((start, u64::from_str_radix(end, 16).ok()?))
-    });
-    Ok(shared.collect())
+    let maps = injector::read_maps(pid)?;
+    let shared =
+        maps.iter().filter(|mapping| mapping.shared && mapping.is_writable() && !mapping.is_of_runtime());
+    Ok(shared.map(|mapping| (mapping.start, mapping.end)).collect())
 }

@@ -387,7 +387,8 @@ impl Shared {
             }
             let pid = lane.pid().load(Ordering::Acquire);
             let log_is_over = feed.closed && tells_its_end(&trace, trace.lane_info(feed.lane));
-            let way = Way { memory: &self.memory, segment: *segment, pid, log_is_over };
+            let log_is_cut = feed.closed && trace.cut().is_some();
+            let way = Way { memory: &self.memory, segment: *segment, pid, log_is_over, log_is_cut };
             if let Some(Finding::Lost(text)) = watchdog.look(&way, of_recording_max) {
                 lock(&self.failure).get_or_insert(text);
             }

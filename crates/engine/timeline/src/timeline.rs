@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use injector::Mapping;
 use lane_protocol::{AgentStop, agent_stop, agent_verb};
 use replayer::{Prepared, ReplayOptions, prepare};
 use trace_store::TraceReader;
@@ -105,6 +106,16 @@ impl Timeline {
     pub fn trace(&self) -> Option<Arc<TraceReader>> {
         let is_open = self.live.as_ref().is_none_or(|live| live.present.is_some());
         self.session.as_deref().filter(|_| is_open).map(Session::trace)
+    }
+
+    /// What the program has mapped in the process that stands at the present position.
+    ///
+    /// # Errors
+    /// What reading proc_pid_maps(5) fails with.
+    pub fn mappings(&self) -> std::io::Result<Vec<Mapping>> {
+        let mut maps = injector::read_maps(self.pid())?;
+        maps.retain(|mapping| !mapping.is_of_runtime());
+        Ok(maps)
     }
 
     /// Process id of the process that stands at the present position.

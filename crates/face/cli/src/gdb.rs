@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use clap::Args;
 use gdb_server::{Connection, serve};
-use nix::sys::signal::Signal;
 use object::read::elf::{Dyn, FileHeader};
 use replayer::ReplayOptions;
 use timeline::{Position, Reason, Timeline};
-use trace_store::{LaneEnd, LaneInfo, TraceReader, hash_hex};
+use trace_store::{TraceReader, hash_hex};
 
+use crate::crash_place::CrashPlace;
 use crate::exit::{self, CommandError};
 use crate::keyframe::Use;
 use crate::policy::Outputs;
@@ -447,11 +447,12 @@ fn serve_stream((timeline, reason): (Timeline, Reason), stream: UnixStream) -> R
         .map_err(|error| CommandError::Debugger(error.to_string()))
 }
 
-/// Whether the default action of a signal dumps core (signal(7)), as that of crashes does.
-fn dumps_core(signal: i32) -> bool {
-    use Signal::{SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGQUIT, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU, SIGXFSZ};
-    let crashes = [SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS];
-    Signal::try_from(signal).is_ok_and(|signal| crashes.contains(&signal))
+fn crash_of(trace_dir: &Path, pid: Option<i32>) -> Result<CrashPlace, CommandError> {
+    CrashPlace::of(&TraceReader::open(trace_dir)?, pid)?.ok_or_else(|| {
+        CommandError::Usage(
+            "no process of this trace was killed by a signal, or panicked: there is no crash".to_owned(),
+        )
+    })
 }
 
 /// Opens the recording and goes to where it is to begin, or less far if that is given up.
@@ -461,20 +462,11 @@ fn open_timeline(
     give_up: &dyn Fn() -> bool,
 ) -> Result<(Timeline, Reason), CommandError> {
     let Beginning { trace_dir, pid, at, keyframes } = *beginning;
-    let crashed = || -> Result<Option<i32>, CommandError> {
-        let trace = TraceReader::open(trace_dir)?;
-        let killed = |lane: &&LaneInfo| matches!(lane.end, Some(LaneEnd::Killed(_)));
-        let dumped = |lane: &&LaneInfo| matches!(lane.end, Some(LaneEnd::Killed(by)) if dumps_core(by));
-        // One that was only ended, by kill(1) say, is no crash where another process has one.
-        let lanes = trace.lanes();
-        let crash = lanes.iter().find(dumped).or_else(|| lanes.iter().find(killed));
-        crash.map(|lane| Some(lane.pid)).ok_or_else(|| {
-            CommandError::Usage(
-                "no process of this trace was killed by a signal: there is no crash".to_owned(),
-            )
-        })
+    let crash = match at {
+        Some("crash") => Some(crash_of(trace_dir, pid)?),
+        _ => None,
     };
-    let pid = if at == Some("crash") && pid.is_none() { crashed()? } else { pid };
+    let pid = crash.map_or(pid, |crash| Some(crash.pid));
     let options = ReplayOptions {
         pid,
         show_output: true,
@@ -485,7 +477,13 @@ fn open_timeline(
     keyframes.begin(&mut timeline);
     let reason = match at {
         None | Some("start") => Reason::Begin,
-        Some("end" | "crash") => timeline.seek_end(give_up)?,
+        Some("end" | "crash") => match crash.and_then(|crash| crash.panic()) {
+            Some(event) => {
+                timeline.seek(Position { event, steps: 0 }, give_up)?;
+                Reason::Stepped
+            }
+            None => timeline.seek_end(give_up)?,
+        },
         Some(position) => {
             let target: Position = position.parse().map_err(|_| {
                 CommandError::Usage(format!("--at {position}: neither start, end, crash nor a position"))

@@ -10,10 +10,12 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::ProgressBar;
+use recorder::PreparedMemory;
 use serde_json::json;
 use trace_store::{LaneEnd, StoreError, TraceReader, traces};
 
@@ -124,8 +126,7 @@ pub fn run(arguments: &HuntArguments, settings: &Settings) -> Result<ExitCode, C
     let mut hunt = Hunt::new(arguments, settings)?;
     let result = hunt.run();
     hunt.bar.finish_and_clear();
-    // While somebody records, the kept files of the tries stay until the next `rm`.
-    let _ = traces::prune(&hunt.home);
+    hunt.prune();
     match result? {
         Outcome::Caught { number, seed, failure, dir } => hunt.tell_caught(number, seed, failure, &dir)?,
         Outcome::Nothing => {
@@ -164,6 +165,9 @@ struct Hunt<'a> {
     seed: u64,
     input: Input,
     watch: Watch,
+    is_pruned: bool,
+    /// Memory for tries that are to come.
+    prepared: Vec<Arc<PreparedMemory>>,
     bar: ProgressBar,
     told: Instant,
     noted: bool,
@@ -225,6 +229,8 @@ impl<'a> Hunt<'a> {
             seed: arguments.seed.unwrap_or_else(seeds::random),
             input,
             watch,
+            is_pruned: false,
+            prepared: Vec::new(),
             bar,
             told: Instant::now(),
             noted: false,
@@ -263,7 +269,8 @@ impl<'a> Hunt<'a> {
             if is_first && matches!(verdict, Verdict::Good) {
                 jobs = jobs_beside(&attempt);
             }
-            if let Some(outcome) = self.conclude(attempt, verdict)? {
+            let is_last = started == self.arguments.tries && running.is_empty();
+            if let Some(outcome) = self.conclude(attempt, verdict, is_last)? {
                 return Ok(outcome);
             }
             done += 1;
@@ -271,22 +278,45 @@ impl<'a> Hunt<'a> {
         }
     }
 
-    fn start(&self, number: u64) -> Result<Try, CommandError> {
+    fn start(&mut self, number: u64) -> Result<Try, CommandError> {
         let seed = seeds::of_try(self.seed, number);
         let dir = self.new_dir(number)?;
-        Try::start(self.arguments, &self.watch, &self.input, (number, seed), &self.home, &dir)
+        // Without it a try makes memory of its own, or says why it cannot.
+        let prepared = self.prepared.pop().or_else(|| PreparedMemory::new().ok().map(Arc::new));
+        Try::start(self.arguments, &self.watch, &self.input, (number, seed), &self.home, &dir, prepared)
             .inspect_err(|_| self.forget(&dir))
     }
 
+    /// Frees what the tries kept of files, once, but for what the last one has: the next hunt of the program is
+    /// likely to need it, and to copy and analyse it takes as long as ten short tries.
+    fn prune(&mut self) {
+        // While somebody records, all stay until the next `rm`.
+        self.is_pruned = self.is_pruned || traces::prune(&self.home).is_ok();
+    }
+
+    /// The memory of a try that has left no process is for the next one.
+    fn take_back(&mut self, prepared: Option<Arc<PreparedMemory>>) {
+        self.prepared.extend(prepared.filter(|prepared| prepared.empty().is_ok()));
+    }
+
     /// What a try leads to, if the hunt does not go on.
-    fn conclude(&mut self, mut attempt: Try, verdict: Verdict) -> Result<Option<Outcome>, CommandError> {
+    fn conclude(
+        &mut self,
+        mut attempt: Try,
+        verdict: Verdict,
+        is_last: bool,
+    ) -> Result<Option<Outcome>, CommandError> {
         let dir = attempt.dir.clone();
         match verdict {
             Verdict::Good => {
+                if is_last {
+                    self.prune();
+                }
                 traces::discard(&dir)?;
                 return Ok(None);
             }
             Verdict::Interrupted(signal) => {
+                self.prune();
                 self.forget(&dir);
                 return Ok(Some(Outcome::Interrupted { number: attempt.number, signal }));
             }
@@ -360,7 +390,12 @@ impl<'a> Hunt<'a> {
             }
         };
         let (end, notes) = match attempt.end(status) {
-            TryEnd::Recorded { end, notes } => (end, notes),
+            TryEnd::Recorded { end, notes, has_left_nobody } => {
+                if has_left_nobody {
+                    self.take_back(attempt.prepared.take());
+                }
+                (end, notes)
+            }
             TryEnd::Refused(code) => return Ok(Verdict::Refused(code)),
             TryEnd::Broken => return Ok(Verdict::Broken),
         };

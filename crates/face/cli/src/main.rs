@@ -11,6 +11,7 @@ mod columns;
 mod command_line;
 mod completions;
 mod control_messages;
+mod crash_place;
 mod ctl;
 mod dap;
 mod debug;
@@ -58,6 +59,7 @@ mod show;
 mod sources;
 mod stack_at;
 mod standby;
+mod unpacked;
 mod verbs;
 mod wording;
 

@@ -105,8 +105,11 @@ impl Server {
     }
 
     fn trace_dir(&self, arguments: &Arguments) -> Result<PathBuf, VerbError> {
-        let name = text(arguments, "trace")?.or(self.trace.as_deref());
-        self.settings.trace_dir(name).map_err(|error| VerbError::Refused(error.to_string()))
+        let found = match text(arguments, "trace")? {
+            Some(name) => self.settings.present_dir(Some(name)),
+            None => self.settings.trace_dir(self.trace.as_deref()),
+        };
+        found.map_err(|error| VerbError::Refused(error.to_string()))
     }
 
     fn answer(
@@ -115,6 +118,7 @@ impl Server {
         mut arguments: Arguments,
         give_up: &AtomicBool,
     ) -> Result<Value, VerbError> {
+        refuse_unknown(verb, &arguments)?;
         let seconds = number(&arguments, "timeout_s", TIMEOUT_S_MAX)?.unwrap_or(TIMEOUT_S).max(1);
         let limit = Limit::new(seconds, give_up, self.settings.sandbox);
         if verb.of != Of::Cursor {
@@ -257,11 +261,29 @@ fn all_verbs() -> impl Iterator<Item = &'static Verb> {
     [&OPEN, &CLOSE, &BOOKMARK].into_iter().chain(VERBS)
 }
 
-fn tool(verb: &Verb) -> Tool {
-    let others: &[Parameter] = match verb.of {
+/// The arguments that all tools of a kind have.
+fn in_common(of: Of) -> &'static [Parameter] {
+    match of {
         Of::Trace | Of::Log | Of::Made => &[TRACE, TIMEOUT],
         Of::Cursor => &[CURSOR, TIMEOUT],
-    };
+    }
+}
+
+/// What is not known would be left out without a word, and the answer be another than was meant.
+fn refuse_unknown(verb: &Verb, arguments: &Arguments) -> Result<(), VerbError> {
+    let known: Vec<&str> =
+        verb.parameters.iter().chain(in_common(verb.of)).map(|parameter| parameter.name).collect();
+    match arguments.keys().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => {
+            let (verb, known) = (verb.name, known.join(", "));
+            Err(VerbError::Refused(format!("{verb} has no argument `{name}`: it has {known}")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn tool(verb: &Verb) -> Tool {
+    let others = in_common(verb.of);
     let mut tool = Tool::new(verb.name, verb.about, Arc::new(table::schema(verb, others)));
     let hints = ToolAnnotations::new().read_only(verb.of != Of::Made).open_world(false);
     tool.annotations = Some(if verb.of == Of::Made { hints.destructive(false) } else { hints });

@@ -222,7 +222,11 @@ fn parse<'a>(verb: &Verb, words: &'a [String]) -> Result<(Option<&'a str>, Argum
             Kind::Text | Kind::OneOf(_) => Value::from(value),
             Kind::Texts => {
                 let mut list = given.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
-                list.push(Value::from(value));
+                // Expressions do not begin so.
+                match serde_json::from_str::<Vec<String>>(value) {
+                    Ok(several) => list.extend(several.into_iter().map(Value::from)),
+                    Err(_) => list.push(Value::from(value)),
+                }
                 Value::from(list)
             }
         };
@@ -238,7 +242,8 @@ fn listed(verb: &Verb) -> String {
             Kind::OneOf(words) => words.join("|"),
             Kind::Number => "N".to_owned(),
             Kind::Truth => "true".to_owned(),
-            Kind::Text | Kind::Texts => "TEXT".to_owned(),
+            Kind::Text => "TEXT".to_owned(),
+            Kind::Texts => "TEXT|[TEXTS]".to_owned(),
         };
         text += &match parameter.is_needed {
             true => format!(" {}={shown}", parameter.name),

@@ -14,6 +14,8 @@ use crate::settings::Settings;
 use crate::verbs::{Arguments, bounded, table};
 
 const SECONDS_MAX: u64 = 600;
+/// Frames that people are shown.
+const FRAMES_MAX: u64 = 40;
 
 /// Where it is asked, and how it is answered.
 #[derive(Args, Debug)]
@@ -68,7 +70,12 @@ pub struct WhenArguments {
 }
 
 pub fn backtrace(arguments: &BtArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
-    run("backtrace", arguments.trace.as_deref(), &Arguments::new(), &arguments.asking, settings)
+    let mut given = Arguments::new();
+    if !arguments.asking.json {
+        // Whoever reads them skips some more easily than an agent does.
+        given.insert("frames".to_owned(), Value::from(FRAMES_MAX));
+    }
+    run("backtrace", arguments.trace.as_deref(), &given, &arguments.asking, settings)
 }
 
 pub fn who_wrote(arguments: &WhoWroteArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
@@ -107,6 +114,9 @@ fn run(
 fn in_words(answer: &Value) -> String {
     let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let mut text = plain(&answer["position"]);
+    if let Some(process) = answer["process"].as_u64() {
+        text += &format!(" of process {process}");
+    }
     if answer["written"] == Value::Bool(false) {
         text += "  not written before";
     } else if !answer["new"].is_null() {
@@ -117,8 +127,14 @@ fn in_words(answer: &Value) -> String {
     for said in answer["said"].as_array().filter(|_| !answer["new"].is_null()).into_iter().flatten() {
         text += &format!("{}\n", plain(said));
     }
-    let one = std::slice::from_ref(&answer["frame"]);
+    let one = [answer["frame"].clone(), answer["from"].clone()];
+    let one = &one[..if answer["from"].is_null() { 1 } else { 2 }];
+    let mut level = 0;
     for frame in answer["frames"].as_array().map_or(one, Vec::as_slice) {
+        if frame["level"].as_u64().is_some_and(|this| this > level) {
+            text += "...\n";
+        }
+        level = frame["level"].as_u64().unwrap_or(level) + 1;
         text += &format!("#{}  ", frame["level"]);
         let Some(name) = frame["function"].as_str() else {
             // Code without a name, as a compiler at run time makes it.
@@ -133,6 +149,9 @@ fn in_words(answer: &Value) -> String {
             text += &format!(" at {place}");
         }
         text.push('\n');
+    }
+    if answer["more"] == Value::Bool(true) || answer["cut"] == Value::Bool(true) {
+        text += "...\n";
     }
     // Names and values are the recorded program's.
     text.chars().map(|each| if each.is_control() && each != '\n' { '?' } else { each }).collect()

@@ -32,8 +32,8 @@ Examples:
 
 Shows pairs of accesses to the same memory by two threads of one process, at least one of them a
 write, that nothing orders: no lock, no atomic instruction, no futex, no thread's beginning or end, no
-pipe, no signal. Each has the stacks of both. One is by the program's own code; what the C library does
-for itself is not told.
+pipe, no signal. Each has the stacks of both. One is by the program's own code, or by the C library's on
+a variable of the program; what the C library does for itself is not told.
 
 It looks at instructions one by one, some ten thousand a second, from the first thread's beginning:
 first at those that come next behind each event, and while it finds nothing at more of them, for as

@@ -4,14 +4,18 @@ use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use lane_protocol::{Detection, Interception};
-use recorder::{ExitReport, InjectError, ProgramError, RecordError, RecordOptions, Refusal, record};
+use recorder::{
+    ExitReport, InjectError, PreparedMemory, ProgramError, RecordError, RecordOptions, Refusal, record,
+};
 use serde_json::{Value, json};
-use trace_store::{LaneEnd, TraceReader, traces};
+use trace_store::{TraceReader, traces};
 
 use crate::answer_file::{self, JsonArguments};
+use crate::crash_place::CrashPlace;
 use crate::exit;
 use crate::policy::InputArguments;
 use crate::seeds;
@@ -193,7 +197,7 @@ fn tell_recorded(trace_dir: &Path, is_named: bool, settings: &Settings) {
     let Ok(trace) = TraceReader::open(trace_dir) else { return };
     let has_name = is_named && settings.has_usual_home();
     let (events, lanes) = (trace.totals().events, trace.lanes().len());
-    let has_crash = trace.lanes().iter().any(|info| matches!(info.end, Some(LaneEnd::Killed(_))));
+    let has_crash = matches!(CrashPlace::of(&trace, None), Ok(Some(_)));
     let name = trace_dir.file_name().filter(|_| has_name).unwrap_or(trace_dir.as_os_str()).to_owned();
     let processes = if lanes == 1 { "1 process".to_owned() } else { format!("{lanes} processes") };
     diagnostics::tell!(
@@ -218,11 +222,18 @@ fn drawn_seed(settings: &Settings) -> u64 {
 }
 
 /// Records a try of a hunt in this process, and nothing else; the code that it ends with.
-pub fn run_try(command: &[OsString], seed: u64, home: &Path, trace_dir: &Path) -> u8 {
+pub fn run_try(
+    command: &[OsString],
+    seed: u64,
+    (home, trace_dir): (&Path, &Path),
+    prepared: Option<Arc<PreparedMemory>>,
+) -> u8 {
     let Some((program, arguments)) = command.split_first() else { return exit::USAGE };
+    injector::allocate_from_one_arena();
     let options = RecordOptions {
         chaos_seed: Some(seed),
         outlives_kills: false,
+        prepared,
         quiet: true,
         ..options_of(program, arguments, home, trace_dir)
     };
@@ -262,6 +273,7 @@ pub fn options_of(program: &OsStr, arguments: &[OsString], home: &Path, trace_di
         live: None,
         size_max_bytes: None,
         outlives_kills: true,
+        prepared: None,
         begun: None,
         companion: None,
         referred: Default::default(),

@@ -1,19 +1,17 @@
 //! `retrovane replay`.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
 use events::real::{DIFFERS, GOES_ON, Note};
 use replayer::{ExitReport, Real, ReplayOptions, ReplayOutcome, ReportKind, replay};
 use trace_store::TraceReader;
-use trace_store::pack::is_pack;
 
 use crate::answer_file::{self, JsonArguments};
 use crate::exit::{self, CommandError};
 use crate::gdb::{self, GdbArguments};
-use crate::pack::unpack;
 use crate::policy::{Applied, PolicyArguments};
 use crate::progress;
 use crate::settings::Settings;
@@ -69,7 +67,7 @@ pub struct ReplayArguments {
 
 /// Replays, and ends with the recorded exit code.
 pub fn run(arguments: ReplayArguments, settings: &Settings) -> ExitCode {
-    let found = arguments.json.open().and_then(|()| find(arguments.trace.as_deref(), settings));
+    let found = arguments.json.open().and_then(|()| settings.trace_dir(arguments.trace.as_deref()));
     let trace_dir = match found {
         Ok(dir) => dir,
         Err(error) => return exit::failure(error.code(), &error),
@@ -218,12 +216,4 @@ fn changes(outcome: &ReplayOutcome, applied: &Applied) -> Vec<String> {
         }
     };
     notes.map(say).collect()
-}
-
-/// The directory of the trace that is meant.
-pub fn find(name: Option<&str>, settings: &Settings) -> Result<PathBuf, CommandError> {
-    match name {
-        Some(name) if is_pack(Path::new(name)) => unpack(Path::new(name), settings),
-        Some(_) | None => settings.trace_dir(name),
-    }
 }

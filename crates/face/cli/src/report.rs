@@ -18,6 +18,7 @@ use serde_json::json;
 use trace_store::{SourceFile, TraceReader, pack};
 
 use crate::births::Image;
+use crate::crash_place::{CrashPlace, Moment};
 use crate::dump::{Showing, line_of};
 use crate::exit::CommandError;
 use crate::lane_events::{LaneEvents, WholeEvent};
@@ -243,25 +244,38 @@ fn add_end(
     };
     let end = exit.map_or_else(|| "the trace does not say how it ended".to_owned(), wording::lane_end);
     page.section("What happened");
-    match stack_at::crash(trace, what.pid, settings)? {
-        Some((pid, crash, frames)) => {
-            page.line(&format!("{} in {}", wording::signal(crash.signal), crash.frames.join(", called by ")));
-            page.line(&format!("The program's end: {end}"));
-            page.section("Stack");
-            let sources = trace.sources();
-            for (depth, frame) in frames.iter().enumerate() {
-                page.line(&format!("#{depth} {}", stack_at::frame_text(frame)));
-                if let Some(lines) = source_of(frame, &sources) {
-                    page.text(&lines);
-                }
-            }
-            if !is_redacted {
-                values::add(page, trace, pid, settings.sandbox);
-            }
+    let place = CrashPlace::of(trace, what.pid)?;
+    if let Some((pid, crash, frames)) = stack_at::crash(trace, what.pid, settings)? {
+        page.line(&format!("{} in {}", wording::signal(crash.signal), crash.frames.join(", called by ")));
+        page.line(&format!("The program's end: {end}"));
+        add_stack(page, trace, &frames);
+        if !is_redacted {
+            values::add(page, trace, pid, settings.sandbox);
         }
-        None => page.line(&format!("The program's end: {end}")),
+    } else if let Some((_, frames)) = stack_at::panic(trace, what.pid, settings)? {
+        page.line("It panicked.");
+        page.line(&format!("The program's end: {end}"));
+        add_stack(page, trace, &frames);
+    } else {
+        page.line(&format!("The program's end: {end}"));
+    }
+    if let Some(CrashPlace { pid, moment: Moment::Panic(_) | Moment::EndOfGo }) = place
+        && !is_redacted
+    {
+        values::add_frames(page, trace, pid, settings.sandbox);
     }
     Ok(())
+}
+
+fn add_stack(page: &mut Page, trace: &TraceReader, frames: &[Frame]) {
+    page.section("Stack");
+    let sources = trace.sources();
+    for (depth, frame) in frames.iter().enumerate() {
+        page.line(&format!("#{depth} {}", stack_at::frame_text(frame)));
+        if let Some(lines) = source_of(frame, &sources) {
+            page.text(&lines);
+        }
+    }
 }
 
 /// Lines around a frame, where the source file is there, or came with the trace.

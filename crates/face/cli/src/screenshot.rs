@@ -14,7 +14,7 @@ use trace_store::TraceReader;
 use crate::exit::{self, CommandError};
 use crate::lane_events::{LaneEvents, WholeEvent};
 use crate::policy::{Moment, PolicyArguments};
-use crate::replay::{begin, find};
+use crate::replay::begin;
 use crate::settings::Settings;
 use crate::show::{Show, Wanted, title_of};
 
@@ -52,7 +52,7 @@ pub struct ScreenshotArguments {
 
 /// Replays up to the position, and asks the display for what is there.
 pub fn run(arguments: &ScreenshotArguments, settings: &Settings) -> Result<ExitCode, CommandError> {
-    let trace_dir = find(arguments.trace.as_deref(), settings)?;
+    let trace_dir = settings.trace_dir(arguments.trace.as_deref())?;
     let until = match &arguments.at {
         Some(text) => Some(moment(&trace_dir, text, arguments.pid)?),
         None => None,

@@ -5,9 +5,11 @@ use std::process::Command;
 
 use clap::{ArgAction, Args};
 use replayer::{ReplayOptions, Sandbox};
+use trace_store::pack::is_pack;
 use trace_store::{TraceReader, claim_home, default_home, traces};
 
 use crate::exit::CommandError;
+use crate::unpacked::unpack;
 
 /// The variable by which commands of ours tell those that they start.
 const SANDBOX: &str = "RETROVANE_SANDBOX";
@@ -64,8 +66,16 @@ impl Settings {
         self.home.is_none()
     }
 
-    /// The directory of a trace: the latest, a name, or a path.
+    /// The directory of a trace: the latest, a name, or a path; that of a pack is unpacked first.
     pub fn trace_dir(&self, name: Option<&str>) -> Result<PathBuf, CommandError> {
+        if let Some(pack) = name.map(Path::new).filter(|path| is_pack(path)) {
+            return unpack(pack, &self.home()?, self.quiet);
+        }
+        self.present_dir(name)
+    }
+
+    /// The same, but of no pack: for who asks and is not the user.
+    pub fn present_dir(&self, name: Option<&str>) -> Result<PathBuf, CommandError> {
         // A path needs no home directory.
         let home = match (self.home(), name) {
             (Ok(home), _) => home,

@@ -4,6 +4,7 @@ use replayer::{Frame, ReplayOptions, Stacks};
 use timeline::{Position, Timeline, TimelineError};
 use trace_store::{LaneEnd, TraceReader, hash_hex};
 
+use crate::crash_place::{CrashPlace, Moment};
 use crate::exit::CommandError;
 use crate::failure::{Crash, innermost};
 use crate::settings::Settings;
@@ -77,20 +78,50 @@ impl Past {
     }
 }
 
-/// Which process a signal killed first, and where; `None` if none did. With `pid` only that one.
+/// Which process a signal killed, and where; `None` if none did. With `pid` only that one.
 pub fn crash(
     trace: &TraceReader,
     pid: Option<i32>,
     settings: &Settings,
 ) -> Result<Option<(i32, Crash, Vec<Frame>)>, CommandError> {
-    let mut wanted = trace.lanes().iter().filter(|info| pid.is_none_or(|pid| info.pid == pid));
-    let died = wanted.find_map(|info| match info.end {
-        Some(LaneEnd::Killed(signal)) => Some((info.pid, signal)),
-        _ => None,
-    });
-    let Some((pid, signal)) = died else { return Ok(None) };
+    let place = CrashPlace::of(trace, pid)?;
+    let died = place.and_then(|place| trace.lanes().iter().find(|info| info.pid == place.pid));
+    let Some((pid, LaneEnd::Killed(signal))) = died.and_then(|info| Some((info.pid, info.end?))) else {
+        return Ok(None);
+    };
     let frames = Past::open(trace, pid, settings)?.at_end()?;
     Ok(Some((pid, Crash { signal, frames: innermost(&frames) }, frames)))
+}
+
+/// Which process ended by a panic of Rust's, and the stack from where the program's own code panicked.
+pub fn panic(
+    trace: &TraceReader,
+    pid: Option<i32>,
+    settings: &Settings,
+) -> Result<Option<(i32, Vec<Frame>)>, CommandError> {
+    let Some(CrashPlace { pid, moment: Moment::Panic(event) }) = CrashPlace::of(trace, pid)? else {
+        return Ok(None);
+    };
+    let mut frames = Past::open(trace, pid, settings)?.at_event(event)?;
+    let own = frames.iter().position(is_of_program);
+    frames.drain(..own.unwrap_or(0));
+    if let Some(first) = frames.first_mut() {
+        // Of what was inlined there.
+        first.source.take_if(|(path, _)| is_of_rust(path));
+    }
+    Ok(Some((pid, frames)))
+}
+
+/// Whether a frame is none of Rust's own libraries.
+fn is_of_program(frame: &Frame) -> bool {
+    const OF_RUST: [&str; 6] = ["std::", "core::", "alloc::", "__rust", "rust_", "<"];
+    let is_own = |name: &str| !OF_RUST.iter().any(|begin| name.starts_with(begin));
+    frame.source.is_some() && frame.function.as_ref().is_some_and(|(name, _)| is_own(name))
+}
+
+/// Whether a path in debug information is that of a source of Rust's own libraries.
+fn is_of_rust(path: &str) -> bool {
+    path.starts_with("library/") || path.starts_with("/rustc/") || path.contains("/rustlib/src/")
 }
 
 /// A frame in a line.

@@ -42,7 +42,9 @@ pub enum VerbError {
 /// What ours said last is why; of anything else, what it was is not clear by itself.
 fn why_ended(said: &str) -> String {
     const OURS: &str = "retrovane: ";
-    said.strip_prefix(OURS).map_or_else(|| format!("the debugger has ended: {said}"), str::to_owned)
+    // What the recorded program wrote stands before it.
+    let ours = said.lines().rev().find_map(|line| line.strip_prefix(OURS));
+    ours.map_or_else(|| format!("the debugger has ended: {said}"), str::to_owned)
 }
 
 /// The arguments of a request.

@@ -145,6 +145,7 @@ fn an_agent_finds_the_demos_bug() {
         ("evaluate", json!({"cursor": cursor, "expressions": ["$_shell(\"id\")"]})),
         ("last_write", json!({"cursor": cursor, "expression": "nothing_of_this_name"})),
         ("run_to", json!({"cursor": cursor, "location": "x; shell id"})),
+        ("where", json!({"cursor": cursor, "no_such_argument": 1})),
     ] {
         let (answer, is_error) = client.ask(tool, arguments);
         assert!(is_error && answer["error"].is_string(), "{tool}: {answer}");

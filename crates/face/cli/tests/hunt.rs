@@ -5,6 +5,7 @@ mod synthetic;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -247,6 +248,36 @@ fn an_interruption_ends_it_cleanly() {
         assert!(!Path::new("/proc").join(left.trim()).exists(), "process {left} is left");
         assert!(hunt.traces().is_empty());
     }
+}
+
+/// True once a child of the process has ended that nobody has reaped.
+fn has_ended_child(parent: Pid) -> bool {
+    let stats = std::fs::read_dir("/proc").expect("it is there").flatten();
+    let mut stats = stats.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+    // Behind the name: state, parent (proc_pid_stat(5)).
+    stats.any(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(&format!(" Z {parent} "))))
+}
+
+#[test]
+fn an_interruption_that_comes_with_the_end_of_a_try_ends_it_at_once() {
+    use std::os::unix::process::ExitStatusExt;
+    let hunt = Hunt::new();
+    let child = start(&hunt, &[], "echo ready; until [ -e go ]; do sleep 0.01; done");
+    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid is an int"));
+    kill(pid, Signal::SIGSTOP).expect("it runs");
+    std::fs::write(hunt.file("go"), "").expect("it can be written");
+    while !has_ended_child(pid) {
+        std::thread::yield_now();
+    }
+    let began = Instant::now();
+    // It finds both when it goes on.
+    kill(pid, Signal::SIGTERM).expect("it is there");
+    kill(pid, Signal::SIGCONT).expect("it is there");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.signal(), Some(Signal::SIGTERM as i32), "{output:?}");
+    // A try whose end was lost was waited for, for 32 seconds.
+    assert!(began.elapsed() < Duration::from_secs(20), "it took {:?}", began.elapsed());
+    assert!(hunt.traces().is_empty());
 }
 
 #[test]

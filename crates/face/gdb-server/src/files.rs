@@ -3,13 +3,11 @@
 //!
 //! Deliberately absent: all other files. The client finds them where it runs.
 
-use std::fmt::Write;
-
+use timeline::Mapping;
 use trace_store::LaneEnd;
 
-use crate::lldb::{Region, regions};
 use crate::names::escaped;
-use crate::packet::{hex, number, unhex};
+use crate::packet::{number, unhex};
 use crate::server::Server;
 
 /// The descriptor of the file that is open, the only one.
@@ -134,32 +132,27 @@ impl Server<'_> {
 
     /// True for the vDSO that the program sees: a page of code without a name or a file, that is an
     /// ELF object.
-    fn is_vdso(&self, region: &Region<'_>) -> bool {
+    fn is_vdso(&self, mapping: &Mapping) -> bool {
         const BYTES: u64 = 4096;
         let mut magic = [0; 4];
-        region.name.is_empty()
-            && region.rights.starts_with("r-x")
-            && region.end - region.start == BYTES
-            && self.timeline.read(region.start, &mut magic) == magic.len()
+        mapping.name.is_empty()
+            && mapping.rights().starts_with("r-x")
+            && mapping.end - mapping.start == BYTES
+            && self.timeline.read(mapping.start, &mut magic) == magic.len()
             && magic == *b"\x7fELF"
     }
 
     /// What is mapped, without what is the runtime's.
     fn mappings_text(&self) -> String {
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.timeline.pid())).unwrap_or_default();
+        let maps = self.timeline.mappings().unwrap_or_default();
         let mut text = String::new();
-        let trace = self.timeline.trace();
-        for region in regions(&maps).filter(|region| !timeline::is_of_runtime(region.start)) {
-            // A kept file is mapped under another name.
-            let last = region.name.rsplit('/').next().unwrap_or_default();
-            let kept = trace
-                .as_ref()
-                .and_then(|trace| trace.files().iter().find(|kept| hex(&kept.file.hash) == last));
-            let name = kept.map(|kept| String::from_utf8_lossy(&kept.file.path).into_owned());
-            let (start, end, rights, rest) = (region.start, region.end, region.rights, region.place);
-            let unnamed = if self.is_vdso(&region) { "[vdso]" } else { region.name };
-            let name = name.unwrap_or_else(|| unnamed.to_owned());
-            let _ = writeln!(text, "{start:08x}-{end:08x} {rights} {rest} {name}");
+        for mapping in &maps {
+            let name = self.kept_path(mapping).unwrap_or_else(|| match self.is_vdso(mapping) {
+                true => "[vdso]".to_owned(),
+                false => String::from_utf8_lossy(&mapping.name).into_owned(),
+            });
+            text += &mapping.line(&name);
+            text.push('\n');
         }
         text
     }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use timeline::Mapping;
+
 use crate::birth_stack::BirthStack;
 use crate::connection::ServeError;
 use crate::names::escaped;
@@ -245,17 +247,15 @@ impl Server<'_> {
     /// The kept file that is mapped where the program's headers are.
     fn mapped_executable(&self) -> Option<String> {
         let headers = auxiliary_value(&self.auxiliary_vector(), AT_PHDR)?;
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.timeline.pid())).ok()?;
-        let line = maps.lines().find(|line| {
-            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
-            let range = range.and_then(|(start, end)| {
-                Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
-            });
-            range.is_some_and(|(start, end)| (start..end).contains(&headers))
-        })?;
-        let name = line.rsplit('/').next()?;
+        let maps = self.timeline.mappings().ok()?;
+        self.kept_path(maps.iter().find(|mapping| mapping.contains(headers))?)
+    }
+
+    /// What was mapped, where a kept file stands for it: that has another name.
+    pub(crate) fn kept_path(&self, mapping: &Mapping) -> Option<String> {
+        let name = mapping.name.rsplit(|byte| *byte == b'/').next()?;
         let trace = self.timeline.trace()?;
-        let kept = trace.files().iter().find(|kept| hex(&kept.file.hash) == name)?;
+        let kept = trace.files().iter().find(|kept| hex(&kept.file.hash).as_bytes() == name)?;
         Some(String::from_utf8_lossy(&kept.file.path).into_owned())
     }
 }

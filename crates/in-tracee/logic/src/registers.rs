@@ -64,6 +64,12 @@ impl Registers {
         Registers { r15, r14, r13, r12, rbp, rbx, r11, r9, r8, r10, rdx, rsi, rdi, rcx, rax, rip, flags, rsp }
     }
 
+    /// The trap flag is set: by the program, where none of the runtime's steps is on its way.
+    #[inline]
+    pub fn steps_itself(&self) -> bool {
+        self.flags & TRAP_FLAG != 0
+    }
+
     /// In the order in which debuggers have them: rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, r8 to r15, rip,
     /// flags.
     pub fn numbered(self) -> [u64; REGISTER_WORDS] {

@@ -18,6 +18,7 @@ pub mod outsiders;
 pub mod packet_rings;
 pub mod page_tracker;
 pub mod partial_effects;
+pub mod private_views;
 pub mod protected_parts;
 pub mod recorded_places;
 pub mod region;

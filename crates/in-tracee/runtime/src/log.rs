@@ -16,6 +16,7 @@ pub mod lanes;
 pub mod locks_of_session;
 pub mod output_order;
 pub mod real_streams;
+pub mod shown;
 
 use core::sync::atomic::Ordering;
 
@@ -576,8 +577,13 @@ impl Log {
 
 /// Replay: writes what the recorded kernel wrote.
 fn put_memory(address: u64, source: u64, bytes: u64) {
+    if shown::shows_already(address, source, bytes) {
+        return;
+    }
     if in_region(address, bytes)
-        || !(memory::copy(address, source, bytes) || force_memory(address, source, bytes))
+        || !(memory::copy(address, source, bytes)
+            || notices::write_behind_mapping(address, source, bytes)
+            || force_memory(address, source, bytes))
     {
         report::stand(report_kind::FAILED, 14, "memory that the recorded kernel wrote is not there");
     }

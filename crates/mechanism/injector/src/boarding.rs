@@ -15,8 +15,7 @@ use std::sync::atomic::Ordering;
 
 use lane_protocol::{
     ADVISED_MAX, Advised, BOARD_FIRST, BOARD_OTHER, BOARDING_MAPS, BOARDING_START, Boarder, Boarding,
-    CodeMap, FILE_TEXT, MemoryRange, REGION_BYTES, REGION_START, SharedMapping, TEXT_START, boarder_address,
-    boarding_bytes,
+    CodeMap, FILE_TEXT, MemoryRange, SharedMapping, TEXT_START, boarder_address, boarding_bytes,
 };
 
 use crate::birth::{self, ImageMap};
@@ -211,8 +210,7 @@ fn missing_proc(pid: i32) -> io::Result<Option<File>> {
 
 /// What the process maps that would not be recorded truly.
 fn look_at_maps(maps: &[Mapping]) -> Result<(), Refusal> {
-    let end = REGION_START + REGION_BYTES;
-    match maps.iter().any(|map| map.start < end && map.end > REGION_START) {
+    match maps.iter().any(Mapping::is_of_runtime) {
         true => Err(Refusal::RegionTaken),
         false => Ok(()),
     }
@@ -229,9 +227,8 @@ fn advised_in(smaps: &str) -> Result<Vec<Advised>, Refusal> {
     let mut range = (0, 0);
     for line in smaps.lines() {
         let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
-        if let Some((start, end)) = first.split_once('-') {
-            let number = |text| u64::from_str_radix(text, 16).ok();
-            range = number(start).zip(number(end)).unwrap_or((0, 0));
+        if let Some(mapping) = Mapping::of_line(line.as_bytes()) {
+            range = (mapping.start, mapping.end);
         }
         if first != "VmFlags:" || line.contains(" io") {
             continue;

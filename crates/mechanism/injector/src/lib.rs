@@ -27,6 +27,7 @@ mod lane_ring;
 mod limits;
 mod locks;
 mod maps;
+mod prepared_memory;
 mod process;
 mod process_facts;
 mod program;
@@ -62,11 +63,12 @@ pub use futex::{futex_wait, futex_wake, monotonic_time};
 pub use lane::{Lane, ReportCopy, Segment};
 pub use lane_ring::RingDamaged;
 pub use limits::{
-    close_descriptors_at_exec, file_sizes_are_limited, may_have_threads, raise_open_files,
-    spare_address_space, start_thread, with_enough_stack,
+    allocate_from_one_arena, close_descriptors_at_exec, file_sizes_are_limited, may_have_threads,
+    raise_open_files, spare_address_space, start_thread, with_enough_stack,
 };
 pub use locks::LifeLock;
 pub use maps::{Mapping, read_maps};
+pub use prepared_memory::PreparedMemory;
 pub use process::{
     ExitReport, MainEvent, MainWait, PidFd, cpu_time, die_by_signal, fork_bound, kill_group, kill_process,
     lab_call, peek_main, poll_exited, queue_signal, reap_any, reap_group, reap_main, send_descriptor,
@@ -76,7 +78,7 @@ pub use process_facts::{has_ended, is_gone, is_recorded, is_stopped, pending_sig
 pub use program::{Program, ProgramError, resolve};
 pub use replay_start::{start_from_image, start_replay, start_replay_in_group};
 pub use sandbox::{Placed, SandboxError, SandboxPlan, Side, Written, enter_sandbox};
-pub use session_memory::{Features, LiveSetup, SessionMemory, Setup};
+pub use session_memory::{Features, LiveSetup, Place, SessionMemory, Setup};
 pub use signals::{ForwardSignals, Forwarded};
 pub use spawn::{Spawned, become_program, spawn};
 pub use standard_files::append_from_now_on;

@@ -128,8 +128,17 @@ pub fn spare_address_space() {
         let mut limit: libc::rlimit = std::mem::zeroed();
         libc::getrlimit(libc::RLIMIT_AS, &raw mut limit);
         if limit.rlim_cur != libc::RLIM_INFINITY {
-            libc::mallopt(libc::M_ARENA_MAX, 1);
+            allocate_from_one_arena();
         }
+    }
+}
+
+/// Lets all threads allocate from the same memory: to make some for each takes a good part of a short
+/// recording. To be called while the process has one thread.
+pub fn allocate_from_one_arena() {
+    // SAFETY: sets a parameter of the allocator.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::{self, Read};
 
+use lane_protocol::{REGION_BYTES, REGION_START};
+
 /// One line of maps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
@@ -21,9 +23,56 @@ pub struct Mapping {
 }
 
 impl Mapping {
+    /// The mapping that a line of maps, or a header of smaps, tells of.
+    pub fn of_line(line: &[u8]) -> Option<Mapping> {
+        parse_line(line)
+    }
+
     /// True if a file backs the mapping.
     pub fn has_file(&self) -> bool {
         self.inode != 0
+    }
+
+    pub fn is_readable(&self) -> bool {
+        self.protection & libc::PROT_READ as u32 != 0
+    }
+
+    pub fn is_writable(&self) -> bool {
+        self.protection & libc::PROT_WRITE as u32 != 0
+    }
+
+    pub fn is_executable(&self) -> bool {
+        self.protection & libc::PROT_EXEC as u32 != 0
+    }
+
+    /// As the list writes them, for example `rw-p`.
+    pub fn rights(&self) -> String {
+        let right = |has: bool, letter| if has { letter } else { '-' };
+        let [read, write] = [right(self.is_readable(), 'r'), right(self.is_writable(), 'w')];
+        let shared = if self.shared { 's' } else { 'p' };
+        [read, write, right(self.is_executable(), 'x'), shared].iter().collect()
+    }
+
+    /// As a line of the list, with another name.
+    pub fn line(&self, name: &str) -> String {
+        let (major, minor) = (libc::major(self.device), libc::minor(self.device));
+        format!(
+            "{:08x}-{:08x} {} {:08x} {major:02x}:{minor:02x} {} {name}",
+            self.start,
+            self.end,
+            self.rights(),
+            self.file_offset,
+            self.inode
+        )
+    }
+
+    pub fn contains(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+
+    /// True for the runtime's, which is in each traced process.
+    pub fn is_of_runtime(&self) -> bool {
+        self.start < REGION_START + REGION_BYTES && self.end > REGION_START
     }
 }
 
@@ -70,7 +119,7 @@ fn parse_line(line: &[u8]) -> Option<Mapping> {
     let (range, rights, offset, device, inode) = (field()?, field()?, field()?, field()?, field()?);
     let name_start = rest.iter().position(|byte| *byte != b' ').unwrap_or(rest.len());
     let name = unescape(&rest[name_start..]);
-    let (start, end) = split_hex(range, b'-')?;
+    let (start, end) = split_hex(range, b'-').filter(|(start, end)| start <= end)?;
     let (major, minor) = split_hex(device, b':')?;
     let protection = (u32::from(rights.first() == Some(&b'r')) * libc::PROT_READ as u32)
         | (u32::from(rights.get(1) == Some(&b'w')) * libc::PROT_WRITE as u32)
@@ -127,6 +176,19 @@ mod tests {
         let anonymous = parse_line(b"1000-2000 rw-p 00000000 00:00 0 ").expect("well formed");
         assert!(!anonymous.has_file() && anonymous.name.is_empty());
         assert!(parse_line(b"nonsense").is_none());
+        let line = "00001000-00002000 rw-s 00003000 fe:01 7 /a";
+        assert_eq!(parse_line(line.as_bytes()).map(|map| map.line("/a")).as_deref(), Some(line));
+    }
+
+    #[test]
+    fn what_reaches_into_the_region_is_the_runtimes() {
+        let is_of_runtime = |start: u64, end: u64| {
+            let line = format!("{start:x}-{end:x} rw-p 00000000 00:00 0 ");
+            parse_line(line.as_bytes()).expect("well formed").is_of_runtime()
+        };
+        let region_end = REGION_START + REGION_BYTES;
+        assert!(is_of_runtime(REGION_START, REGION_START + 4096) && is_of_runtime(0, region_end + 4096));
+        assert!(!is_of_runtime(0, REGION_START) && !is_of_runtime(region_end, region_end + 4096));
     }
 
     #[test]

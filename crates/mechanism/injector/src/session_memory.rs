@@ -8,9 +8,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use lane_protocol::{
-    Detection, FILE_BYTES, FILE_DATA, FILE_RECIPES, FILE_SESSION, FILE_TEXT, FILES_MAX, FORCED_MAX,
-    ForcedSwitch, Interception, Mode, OutsideFiles, RECIPES_BYTES, RECOVER_WAYS_MAX, RealStreams, Recipe,
-    SEGMENT_BYTES, SEGMENTS, SESSION_MAGIC, Session, lane_state, segment_offset,
+    Detection, FILE_BYTES, FILE_RECIPES, FILE_SESSION, FILES_MAX, FORCED_MAX, ForcedSwitch, Interception,
+    Mode, OutsideFiles, RECIPES_BYTES, RECOVER_WAYS_MAX, RealStreams, Recipe, SEGMENT_BYTES, SEGMENTS,
+    SESSION_MAGIC, Session, lane_state, segment_offset,
 };
 
 use crate::confinement::Confinement;
@@ -19,6 +19,7 @@ use crate::files::FileSlot;
 use crate::image::runtime_image;
 use crate::lane::{Lane, Segment};
 use crate::limits::FileSizeLimit;
+use crate::prepared_memory::{self, PreparedMemory};
 use crate::process::unnamed_file;
 use crate::runtime_log;
 use crate::session_file::SessionFile;
@@ -94,6 +95,18 @@ pub struct Setup<'a> {
     pub debugged_lane: Option<u32>,
 }
 
+/// Where a session's memory is.
+#[derive(Debug, Clone, Copy)]
+pub enum Place<'a> {
+    /// In a memfd of its own.
+    Memory,
+    /// In a file that must not exist, if the file system there bears it, so that the memory outlives
+    /// all processes; else in a memfd.
+    File(&'a Path),
+    /// In one that has the image already, and that no other session has.
+    Prepared(&'a PreparedMemory),
+}
+
 /// How many segments are mapped: as many as a limit on address space permits.
 const SEGMENTS_WANTED: [usize; 4] = [SEGMENTS, 1024, 256, 64];
 
@@ -163,44 +176,47 @@ impl SessionMemory {
     /// [`InjectError::Memory`] when memory is short, [`InjectError::RuntimeImage`]
     /// when this executable was built wrongly.
     pub fn create(setup: &Setup) -> Result<SessionMemory, InjectError> {
-        Self::create_in(setup, None)
+        Self::create_in(setup, Place::Memory)
     }
 
-    /// The same in a file that must not exist, if the file system there bears it, so that the
-    /// memory outlives all processes; else, or without a file, in a memfd.
+    /// The same elsewhere.
     ///
     /// # Errors
     /// As above.
-    pub fn create_in(setup: &Setup, path: Option<&Path>) -> Result<SessionMemory, InjectError> {
+    pub fn create_in(setup: &Setup, place: Place) -> Result<SessionMemory, InjectError> {
         let file_size_limit = FileSizeLimit::raise();
         // Whoever runs the program without us runs it under the limit that was.
-        Self::create_under(setup, path, file_size_limit).inspect_err(|_| file_size_limit.restore())
+        Self::create_under(setup, place, file_size_limit).inspect_err(|_| file_size_limit.restore())
     }
 
     fn create_under(
         setup: &Setup,
-        path: Option<&Path>,
+        place: Place,
         file_size_limit: FileSizeLimit,
     ) -> Result<SessionMemory, InjectError> {
         let image = runtime_image()?;
-        let file = path.and_then(|path| SessionFile::create(path, &image));
-        let named = file.is_some();
-        let fd = match file {
-            Some(file) => file.into(),
-            None => unnamed_file(c"retrovane").map_err(InjectError::Memory)?.into(),
+        let file = match place {
+            Place::File(path) => SessionFile::create(path, &image).map(|file| (file, path)),
+            Place::Memory | Place::Prepared(_) => None,
+        };
+        let path = file.as_ref().map(|(_, path)| path.to_path_buf());
+        let fd = match (file, place) {
+            (None, Place::Prepared(prepared)) => prepared.memfd().map_err(InjectError::Memory)?,
+            (file, _) => {
+                let file = match file {
+                    Some((file, _)) => file,
+                    None => unnamed_file(c"retrovane").map_err(InjectError::Memory)?,
+                };
+                prepared_memory::load(&file, &image).map_err(InjectError::Memory)?;
+                file.into()
+            }
         };
         let mut memory = Self::map(fd, file_size_limit).map_err(InjectError::Memory)?;
         memory.text_bytes = image.text_bytes;
-        if named {
+        if path.is_some() {
             memory.read_no_more_than_is_touched();
         }
-        memory.file = path.filter(|_| named).map(Path::to_owned);
-        let parts = |start, parts: &[(u64, &'static [u8])]| {
-            parts.iter().map(|(offset, bytes)| (start + offset, *bytes)).collect::<Vec<_>>()
-        };
-        for (offset, bytes) in [parts(FILE_TEXT, &image.text), parts(FILE_DATA, &image.data)].concat() {
-            memory.write(offset, bytes).map_err(InjectError::Memory)?;
-        }
+        memory.file = path;
         memory.fill_header(setup);
         Ok(memory)
     }
@@ -247,24 +263,6 @@ impl SessionMemory {
             });
         }
         Err(error)
-    }
-
-    /// Writes to the file: whole pages at once, where stores would fault at each.
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        assert!(offset.checked_add(bytes.len() as u64).is_some_and(|end| end <= self.bytes));
-        let mut written = 0;
-        while let rest @ [_, ..] = &bytes[written..] {
-            // SAFETY: the bytes live for the call, and their length is passed.
-            let result = unsafe {
-                let at = (offset + written as u64) as libc::off_t;
-                libc::pwrite(self.memfd.as_raw_fd(), rest.as_ptr().cast(), rest.len(), at)
-            };
-            match usize::try_from(result) {
-                Ok(0) | Err(_) => return Err(io::Error::last_os_error()),
-                Ok(count) => written += count,
-            }
-        }
-        Ok(())
     }
 
     fn fill_header(&mut self, setup: &Setup) {

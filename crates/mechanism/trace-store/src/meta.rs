@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -112,8 +114,11 @@ fn first_line(path: &str) -> String {
 }
 
 fn cpu_model() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    info.lines()
+    // The first processor's part: the kernel looks at each that is read of.
+    let mut info = [0; 1024];
+    let bytes = File::open("/proc/cpuinfo").and_then(|mut file| file.read(&mut info)).unwrap_or(0);
+    String::from_utf8_lossy(&info[..bytes])
+        .lines()
         .find_map(|line| Some(line.strip_prefix("model name")?.split_once(':')?.1.trim().to_owned()))
         .unwrap_or_else(|| "unknown".to_owned())
 }

@@ -135,7 +135,10 @@ pub fn resolve(home: &Path, name: Option<&str>) -> Result<PathBuf, StoreError> {
         return Ok(path.to_owned());
     }
     if crate::pack::is_pack(path) {
-        return Err(StoreError::NotATrace { path: path.to_owned(), why: "it is a pack: unpack it first" });
+        return Err(StoreError::NotATrace {
+            path: path.to_owned(),
+            why: "it is a pack: `retrovane replay --run` unpacks it",
+        });
     }
     if let Some(error) = refused(path).or_else(|| refused(&named).filter(|_| is_plain(name))) {
         return Err(error);

@@ -25,6 +25,7 @@
 //!
 //! Invariant: no store waits for a checkpoint. Deliberately absent: copy-on-write, fork, and
 //! anything of `retrovane record`: programs use this with it or without.
+#![cfg(not(loom))]
 
 pub mod barrier;
 mod c_interface;

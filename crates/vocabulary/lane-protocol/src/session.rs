@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 use crate::agent::Agent;
 use crate::imports::Imports;
 use crate::lab::Lab;
-use crate::layout::{RECIPES_BYTES, SEGMENTS, SESSION_BYTES};
+use crate::layout::{RECIPES_BYTES, SEGMENTS};
 use crate::live::{CHECKPOINTS_MAX, Change, Checkpoint, Command, Missing, RECOVER_WAYS_MAX};
 use crate::output_places::OutputPlaces;
 use crate::outside_files::OutsideFiles;
@@ -288,7 +288,7 @@ pub struct Session {
     pub objects_dir: [u8; 256],
     pub lab: Lab,
     /// What cpuid answers.
-    pub processor: [CpuidAnswer; 128],
+    pub processor: [CpuidAnswer; PROCESSOR_ANSWERS],
     /// Kept files. A file's id is its index here.
     pub files: [KeptFile; FILES_MAX],
     /// How much the site of each recipe is used; the runtime's own counting.
@@ -306,6 +306,9 @@ pub mod cpuid_state {
     pub const CLAIMED: u32 = 1;
     pub const READY: u32 = 2;
 }
+
+/// Answers of cpuid that a session keeps.
+pub const PROCESSOR_ANSWERS: usize = 128;
 
 /// What cpuid answers to a leaf and subleaf, on any processor.
 #[repr(C)]
@@ -687,4 +690,4 @@ pub struct LaneHeader {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<LaneHeader>() as u64 <= crate::layout::LANE_HEADER_BYTES);
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Session>() as u64 <= SESSION_BYTES);
+const _: () = assert!(size_of::<Session>() as u64 <= crate::layout::SESSION_BYTES);

@@ -20,7 +20,7 @@ pub mod variants;
 pub use flags::{Flag, FlagSet, Shown};
 pub use row::{Act, Arg, Len, Row, Shape, Special, Ty, Variant, VariantTable, When};
 pub use table::{ROW_COUNT, TABLE};
-pub use variants::{FCNTL, IOCTL, PRCTL};
+pub use variants::{ARCH_PRCTL, FCNTL, IOCTL, PRCTL};
 
 /// Highest system-call number of the pinned ABI (Linux 6.18: `file_setattr`).
 pub const NR_MAX: usize = 469;

@@ -202,6 +202,8 @@ pub enum Special {
     /// The futex commands with priority inheritance: the kernel sets bits of the
     /// word while the caller sleeps, and the owner that runs meanwhile sees them.
     FutexPi,
+    /// Whose events send synchronous signals is refused.
+    PerfEventOpen,
     /// unshare and setns: children may get other ids than the supervisor sees.
     Namespaces,
 }

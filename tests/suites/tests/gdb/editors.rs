@@ -75,6 +75,18 @@ const SCENARIOS: &[Scenario] = &[
         ],
     },
     Scenario {
+        name: "exceptions",
+        source: "tests/gdb/uncaught.cpp",
+        expected: &[
+            "crash: True",
+            "thrown: exception C++ exception",
+            "why: C++ exception",
+            "in pay: True",
+            "before: exception",
+            "begin: history goes no further",
+        ],
+    },
+    Scenario {
         name: "bad",
         source: "demo/sessions.c",
         expected: &["no program is looked at yet", "/no/such/trace", "/no/such/program", "one of: `program`"],
@@ -105,7 +117,7 @@ fn missing() -> Option<&'static str> {
 fn check(tool: &Tool, scenario: &Scenario) -> TestResult {
     let scratch = Scratch::new(scenario.name)?;
     let (program, source) = (scratch.join("program"), root().join(scenario.source));
-    let mut compiler = Command::new("gcc");
+    let mut compiler = Command::new(if scenario.source.ends_with(".cpp") { "g++" } else { "gcc" });
     compiler.args(["-g", "-O0", "-no-pie", "-o"]).arg(&program).arg(&source);
     run(compiler, RUN_TIME_MAX)?;
     let mut editor = Command::new("python3");

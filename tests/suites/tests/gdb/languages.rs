@@ -429,7 +429,6 @@ fn missing_printers() -> Option<String> {
 }
 
 pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    type Check = fn(&Tool) -> TestResult;
     let cases: [(&str, Check, Option<String>); 17] = [
         ("enums_and_lists_of_rust_are_printed", check_rust_values, missing(RUST)),
         ("lists_of_go_are_printed", check_go_lists, missing(GO)),
@@ -449,6 +448,16 @@ pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         ("goroutines_are_shown", check_goroutines, missing(GO)),
         ("values_of_rust_are_shown", check_rust_printers, missing(RUST).or_else(missing_printers)),
     ];
+    trials_of(tool, cases)
+}
+
+pub type Check = fn(&Tool) -> TestResult;
+
+/// Each with its name, and what it needs that is missing here.
+pub fn trials_of(
+    tool: &Arc<Tool>,
+    cases: impl IntoIterator<Item = (&'static str, Check, Option<String>)>,
+) -> Vec<Trial> {
     let one = |(name, check, missing): (&str, Check, Option<String>)| {
         let own = Arc::clone(tool);
         let trial = Trial::test(name, move || check(&own).map_err(Failed::from));

@@ -9,6 +9,8 @@
 
 #[path = "languages.rs"]
 mod languages;
+#[path = "panics.rs"]
+mod panics;
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -283,5 +285,5 @@ pub fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
             None => trial,
         }
     };
-    pages().into_iter().map(one).chain(languages::trials(tool)).collect()
+    pages().into_iter().map(one).chain(languages::trials(tool)).chain(panics::trials(tool)).collect()
 }

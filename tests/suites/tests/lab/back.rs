@@ -48,6 +48,7 @@ impl Running {
         let own = ["--quiet", "lab", "run", "-o", &dir];
         let words: Vec<_> =
             own.into_iter().chain(more.iter().copied()).chain([file.as_str()]).map(Into::into).collect();
+        tool.share_kept_files(scratch.path())?;
         let mut command = tool.command(User::Current, scratch.path(), &words);
         let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
         let stdout = child.stdout.take().ok_or("no output")?;

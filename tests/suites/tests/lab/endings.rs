@@ -46,6 +46,49 @@ pub const LABS: &[Daemon] = &[
         ],
         ..PLAIN
     },
+    // Who waits for the other side as it closes goes on when that has all, though it has closed as well; and who does not wait for a
+    // connection is told of it later, though it is there at once.
+    Daemon {
+        name: "lingers",
+        needs: &["python3"],
+        description: r#"
+            [node.server]
+            command = ["python3", "-u", "-c", """
+import socket
+listener = socket.create_server(('', 80))
+while True: c, _ = listener.accept(); c.recv(10); c.recv(10); c.close()
+"""]
+            [node.client]
+            command = ["python3", "-u", "-c", """
+import select, socket, struct, time
+time.sleep(1)
+for waits in (True, False):
+    for how in (None, socket.SHUT_RDWR, socket.SHUT_WR):
+        s = socket.create_connection(('server', 80))
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 10)); s.sendall(b'x')
+        time.sleep(.5); s.setblocking(waits)
+        if how is not None: s.shutdown(how)
+        began = time.time(); s.close(); print('closed', waits, how, round(time.time() - began, 4)); time.sleep(1)
+own = socket.create_server(('127.0.0.1', 0))
+for port in (own.getsockname()[1], 1):
+    s = socket.socket(); s.setblocking(False); begun = s.connect_ex(('127.0.0.1', port))
+    select.select([], [s], []); print('begun', begun, s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+"""]
+            [[lan]]
+            delay = "5ms"
+        "#,
+        says: &[
+            "client | closed True None 0.01",
+            "client | closed True 2 0.01",
+            "client | closed True 1 0.01",
+            "client | closed False None 0.01",
+            "client | closed False 2 0.01",
+            "client | closed False 1 0.01",
+            "client | begun 115 0",
+            "client | begun 115 111",
+        ],
+        ..PLAIN
+    },
     // Who changes its user as it is executed has addresses by chance, which is said.
     Daemon {
         name: "addresses_by_chance",
@@ -115,6 +158,56 @@ pub const LABS: &[Daemon] = &[
         says: &["sub | MSG a 1 2", "sub | hi", "pub | PONG", "pub | * ended with 0"],
         ..PLAIN
     },
+    // Four clients of a swarm, which find each other by a tracker.
+    Daemon {
+        name: "bittorrent",
+        needs: &["aria2c", "python3", "curl"],
+        description: r#"
+            [node.tracker]
+            command = ["python3", "LAB/tracker.py"]
+            [node.seed]
+            command = ["sh", "-c", "python3 LAB/tracker.py make 500000; python3 -m http.server 80 2> /dev/null & exec aria2c -q --enable-dht=false --bt-enable-lpd=false --check-integrity --seed-time=9 --seed-ratio=0 f.torrent"]
+            [node.leech]
+            count = 3
+            command = ["sh", "-c", "sleep 2; curl -s http://seed/f.torrent > f.torrent; aria2c -q --enable-dht=false --bt-enable-lpd=false --seed-time=0.05 --seed-ratio=0 f.torrent; md5sum file"]
+            [node.watch]
+            command = ["sleep", "20"]
+            [[lan]]
+            delay = "5ms"
+            rate = "20Mbit"
+            loss = 0.001
+        "#,
+        says: &[
+            "leech-1 | 1bde08ebfca24ee001cf0821b54952ea  file",
+            "leech-2 | 1bde08ebfca24ee001cf0821b54952ea  file",
+            "leech-3 | 1bde08ebfca24ee001cf0821b54952ea  file",
+            "leech-3 | * ended with 0",
+        ],
+        ..PLAIN
+    },
+    // What the kernel draws: ports of netlink, and numbers of keys, without which pam_keyinit(8) does.
+    Daemon {
+        name: "drawn_by_the_kernel",
+        needs: &["python3"],
+        description: r#"
+            [node.one]
+            command = ["python3", "-c", """
+import ctypes, os, socket
+s = [socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) for i in range(3)]
+s[0].bind((0, 0)); s[1].connect((0, 0)); s[2].sendto(bytes.fromhex('10000000010000000100000000000000'), (0, 0))
+print('ports', s[0].getsockname()[0] == os.getpid(), *[2**32 - each.getsockname()[0] for each in s[1:]])
+JOIN_SESSION_KEYRING = 1
+libc = ctypes.CDLL(None, use_errno=True)
+print('keys', libc.syscall(250, JOIN_SESSION_KEYRING, None), os.strerror(ctypes.get_errno()))
+"""]
+        "#,
+        says: &[
+            "one | ports True 4097 4098",
+            "one | keys -1 Function not implemented",
+            "one | * ended with 0",
+        ],
+        ..PLAIN
+    },
     // Who listens only when the others have ended is not waited for for ever.
     Daemon {
         name: "listens_for_nobody",
@@ -130,6 +223,138 @@ while True: time.sleep(1)
             command = ["sleep", "1"]
         "#,
         says: &["server | listens", "62.0", "server | * served until all others had ended"],
+        ..PLAIN
+    },
+    // Servers alone, one of which loses power at the last event: what the others do about it is seen.
+    Daemon {
+        name: "peers_go_on",
+        needs: &["python3"],
+        description: r#"
+            [node.peer]
+            count = 3
+            command = ["python3", "-u", "-c", """
+import socket, sys, threading, time
+names = ['peer-1', 'peer-2', 'peer-3']; own = socket.gethostname()
+listener = socket.create_server(('', 7000))
+def serve():
+    while True: c, _ = listener.accept(); c.sendall(b'x'); c.close()
+threading.Thread(target=serve, daemon=True).start()
+lost = set()
+while True:
+    time.sleep(1)
+    for name in names:
+        if name == own or name in lost: continue
+        try: socket.create_connection((name, 7000), 2).close()
+        except OSError: lost.add(name); print('lost', name)
+"""]
+            [[lan]]
+            delay = "5ms"
+            [[event]]
+            at = "10s"
+            do = "kill"
+            node = "peer-2"
+        "#,
+        says: &[
+            "peer-1 | lost peer-2",
+            "peer-3 | lost peer-2",
+            "   70.000000 peer-1 | * served until all others had ended",
+        ],
+        ..PLAIN
+    },
+    // The command of an event is waited for, though all nodes have ended, or it asks one that only serves; one without power
+    // is none.
+    Daemon {
+        name: "awaits_commands",
+        needs: &["python3"],
+        description: r#"
+            [node.server]
+            command = ["python3", "-u", "-c", """
+import socket
+listener = socket.create_server(('', 7000))
+while True: c, _ = listener.accept(); c.sendall(b'served')
+"""]
+            [node.client]
+            command = ["sleep", "1"]
+            [node.killed]
+            command = ["sleep", "5"]
+            [[event]]
+            at = "2s"
+            do = "kill"
+            node = "killed"
+            [[event]]
+            at = "3s"
+            do = "run"
+            node = "killed"
+            command = ["echo", "nobody"]
+            [[event]]
+            at = "3s"
+            do = "run"
+            node = "server"
+            command = ["sh", "-c", """
+sleep 100
+python3 -c 'import socket; print(socket.create_connection(("server", 7000)).recv(9))'
+"""]
+        "#,
+        says: &["server | b'served'", "  103.000000 server | * served until all others had ended"],
+        ..PLAIN
+    },
+    // One that serves is not; nor one that is not there.
+    Daemon {
+        name: "awaits_no_servers",
+        needs: &["python3"],
+        description: r#"
+            [node.one]
+            command = ["sleep", "9"]
+            [[event]]
+            at = "2s"
+            do = "run"
+            node = "one"
+            command = ["sh", "-c", "python3 -m http.server 80; true"]
+            [[event]]
+            at = "3s"
+            do = "run"
+            node = "one"
+            command = ["nobody-knows-this"]
+        "#,
+        says: &["one | ! nobody-knows-this cannot be started", "    9.000000 one | * ended with 0"],
+        ..PLAIN
+    },
+    // Who takes datagrams serves those that have ended, too: where it waits without a time, and where it looks about now and then.
+    Daemon {
+        name: "takes_datagrams",
+        needs: &["python3"],
+        description: r#"
+            [node.waits]
+            command = ["python3", "-u", "-c", """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 7000))
+while True: d, a = s.recvfrom(99); s.sendto(d.upper(), a)
+"""]
+            [node.looks]
+            command = ["python3", "-u", "-c", """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 7000)); s.settimeout(1)
+while True:
+    try: d, a = s.recvfrom(99); s.sendto(d.upper(), a)
+    except TimeoutError: pass
+"""]
+            [node.client]
+            command = ["python3", "-u", "-c", """
+import socket, time
+time.sleep(1)
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for server in ('waits', 'looks'): s.sendto(server.encode(), (server, 7000)); print(s.recv(99))
+"""]
+            [[lan]]
+            delay = "250ms"
+        "#,
+        says: &[
+            "client | b'WAITS'",
+            "client | b'LOOKS'",
+            "   62.0",
+            "waits  | * served until all others had ended",
+            "looks  | * served until all others had ended",
+        ],
         ..PLAIN
     },
     // Urgent data, of which the receiver is told when all before it has come.

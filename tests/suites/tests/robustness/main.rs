@@ -80,6 +80,7 @@ const TESTS: &[(&str, bool, Test)] = &[
     ("runtime_says_what_it_does", false, ways::runtime_says_what_it_does),
     ("loops_jump_in_replay_too", false, ways::loops_jump_in_replay_too),
     ("strangers_reach_nothing", false, strangers::reaches_nothing),
+    ("strangers_are_refused_without_landlock", false, strangers::refused_without_landlock),
     ("sandbox_by_option", false, strangers::sandbox_by_option),
     ("opens_own_memory", false, own_memory::opens_own_memory),
     ("analysis_takes_long", false, analysis::analysis_takes_long),

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use suites::{Outcome, TestResult, Tool, in_workspace};
+use suites::{Outcome, RUN_TIME_MAX, TestResult, Tool, User, in_workspace, run};
 
 use crate::bench::{Bench, check, path, says};
 
@@ -125,6 +125,52 @@ pub fn reaches_nothing(tool: &Tool) -> TestResult {
         &trusted,
     )?;
     in_gdb(&bench, &outside)
+}
+
+/// Where the kernel has no Landlock a stranger's code does not run at all, whichever command would replay it, and
+/// `doctor` says so.
+pub fn refused_without_landlock(tool: &Tool) -> TestResult {
+    let mut bench = Bench::new(tool, "without-landlock")?;
+    let source = in_workspace("tests/strangers/attempts.c");
+    let program = bench.compiled("attempts", &source, &["-O1", "-g", "-mno-red-zone"])?;
+    let without = bench.compiled("without", &in_workspace("tests/strangers/without_landlock.c"), &[])?;
+    let outside = Outside::new(&bench)?;
+    let other = outside.other.id().to_string();
+    let record = ["record", "-o", path(&bench.trace), "--", path(&program), path(&outside.directory), &other];
+    attempted(&bench.call(&record)?, "done", &MAY_BE_MISSING)?;
+    outside.reached()?;
+    let packed = bench.call(&["pack", "-q", path(&bench.trace)])?;
+    check(packed.code == 0, "it is packed", &packed)?;
+    bench.trace = bench.run.join("trace.rvpack");
+    let call = |words: &[&str]| {
+        let usual = bench.tool_command(User::Current, words);
+        let mut command = Command::new(&without);
+        command.arg(usual.get_program()).args(usual.get_args()).current_dir(&bench.run);
+        suites::plain_environment(&mut command, &bench.scratch.join("home"));
+        run(command, RUN_TIME_MAX)
+    };
+    let doctor = call(&["doctor"])?;
+    let says_so = doctor.stdout_text().contains("replayed with `--sandbox never` only");
+    check(says_so && doctor.stdout_text().contains("Landlock"), "doctor says so", &doctor)?;
+    let trace = path(&bench.trace);
+    for words in [
+        &["replay", trace][..],
+        &["replay", "--batch", "--ex", "continue", trace],
+        &["bt", trace],
+        &["query", "backtrace", trace],
+        &["calls", trace, "main"],
+        &["keyframe", trace],
+    ] {
+        let outcome = call(words)?;
+        check(outcome.code != 0, &format!("{words:?} is refused"), &outcome)?;
+        let text = format!("{}{}", outcome.stdout_text(), outcome.stderr_text());
+        check(text.contains("Landlock"), &format!("{words:?} says why"), &outcome)?;
+        let reached = outside.reached()?;
+        check(reached.is_empty(), &format!("{words:?} reached something: {reached:?}"), &outcome)?;
+    }
+    // What replays nothing works.
+    let told = call(&["info", trace])?;
+    check(told.code == 0, "a pack can be looked at", &told)
 }
 
 /// gdb works on it, on a process that is confined.

@@ -11,11 +11,9 @@ mod threads;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use libtest_mimic::Arguments;
-use suites::{Server, Surroundings, User, program_trials, service_trials};
+use suites::{Server, Surroundings, User, program_trials, service_trials, suite_arguments};
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
     let prepared = Surroundings::new().and_then(|mut surroundings| {
         surroundings.set("{port}", Server::start()?.port().to_string());
         Ok(Arc::new(surroundings))
@@ -26,7 +24,7 @@ fn main() -> ExitCode {
             for programs in [threads::PROGRAMS, stress::PROGRAMS, stress::MORE_PROGRAMS] {
                 trials.extend(program_trials(&surroundings, programs, &[User::Nobody]));
             }
-            libtest_mimic::run(&arguments, trials).exit_code()
+            libtest_mimic::run(&suite_arguments(), trials).exit_code()
         }
         Err(error) => {
             eprintln!("{error}");

@@ -17,7 +17,14 @@ impl Supervisor {
         for (segment, process) in self.processes.iter().filter(|(_, process)| !process.ended_well) {
             let recorded_pid = process.recorded.as_ref().map_or(process.pid, |info| info.pid);
             let log_is_over = process.feed.closed && tells_its_end(&self.trace, process.recorded.as_ref());
-            let way = Way { memory: &self.memory, segment: *segment, pid: process.pid, log_is_over };
+            // Of a trace that is cut it counts as killed before it counts as lost (`look_at_time`).
+            let way = Way {
+                memory: &self.memory,
+                segment: *segment,
+                pid: process.pid,
+                log_is_over,
+                log_is_cut: false,
+            };
             match self.watchdog.look(&way, OF_RECORDING_MAX) {
                 Some(Finding::Late(text)) => diagnostics::tell!(
                     "retrovane: process {recorded_pid} {text}; `retrovane record --check 100` finds the place where \

@@ -201,10 +201,8 @@ fn growing_mappings(pid: i32) -> Result<HashSet<u64>, TimelineError> {
             if has("gd") {
                 growing.insert(start);
             }
-        } else if let Some((address, _)) = line.split_once('-')
-            && let Ok(address) = u64::from_str_radix(address, 16)
-        {
-            start = address;
+        } else if let Some(mapping) = Mapping::of_line(line.as_bytes()) {
+            start = mapping.start;
         }
     }
     Ok(growing)

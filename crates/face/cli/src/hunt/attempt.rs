@@ -8,7 +8,9 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::Arc;
 
+use recorder::PreparedMemory;
 use trace_store::{LaneEnd, TraceReader};
 
 use super::HuntArguments;
@@ -27,12 +29,14 @@ pub struct Try {
     pub dir: PathBuf,
     /// What the program writes to standard output and error, unless it is shown.
     captured: Option<[File; 2]>,
+    /// Where the session's memory is.
+    pub prepared: Option<Arc<PreparedMemory>>,
 }
 
 /// How a try ended.
 pub enum TryEnd {
     /// The trace is whole. The notes say what is missing in it.
-    Recorded { end: LaneEnd, notes: Vec<String> },
+    Recorded { end: LaneEnd, notes: Vec<String>, has_left_nobody: bool },
     /// There is no trace: the recorder has said why, and ended with this code.
     Refused(u8),
     /// The recorder ended before the trace was whole.
@@ -48,6 +52,7 @@ impl Try {
         (number, seed): (u64, u64),
         home: &Path,
         dir: &Path,
+        prepared: Option<Arc<PreparedMemory>>,
     ) -> Result<Try, CommandError> {
         let failed = |doing| move |source| CommandError::Try { doing, source };
         let input = input.for_try().map_err(failed("open standard input anew"))?;
@@ -60,11 +65,11 @@ impl Try {
             Some(files) => files.each_ref().map(|file| Some(file.as_fd())),
             None => [None; 2],
         };
-        let record = || record::run_try(&arguments.command, seed, home, dir);
+        let record = || record::run_try(&arguments.command, seed, (home, dir), prepared.clone());
         let pid =
             watch.fork([Some(input.as_fd()), output, errors], record).map_err(failed("start a recorder"))?;
         let recorder = Limited { pid, left: arguments.timeout };
-        Ok(Try { number, seed, recorder, dir: dir.to_owned(), captured })
+        Ok(Try { number, seed, recorder, dir: dir.to_owned(), captured, prepared })
     }
 
     /// What came of it, after the recorder has ended like this.
@@ -73,8 +78,11 @@ impl Try {
         if !self.dir.join("trace.json").exists() {
             return TryEnd::Refused(status.code().map_or(crate::exit::FAILED, |code| code as u8));
         }
-        let summary = TraceReader::open(&self.dir).ok().and_then(|trace| trace.summary().cloned());
-        summary.map_or(TryEnd::Broken, |summary| TryEnd::Recorded { end: summary.exit, notes: summary.notes })
+        let Ok(trace) = TraceReader::open(&self.dir) else { return TryEnd::Broken };
+        let Some(summary) = trace.summary().cloned() else { return TryEnd::Broken };
+        let has_ended = |end| matches!(end, Some(LaneEnd::Exited(_) | LaneEnd::Killed(_)));
+        let has_left_nobody = trace.lanes().iter().all(|lane| has_ended(lane.end));
+        TryEnd::Recorded { end: summary.exit, notes: summary.notes, has_left_nobody }
     }
 
     /// Shows what the program wrote, if it was not shown at once; all of it on standard error where the other is ours.

@@ -44,18 +44,23 @@ impl Hunt<'_> {
         let at = if place.is_some() { " --at crash" } else { "" };
         self.say(&format!("replay it: {}{at}", wording::command(&words)));
         if let Some(place) = place {
-            self.say(&format!("it died in {}", wording::printable(place.as_bytes())));
+            let how = if matches!(failure, Failure::Exited(_)) { "panicked" } else { "died" };
+            self.say(&format!("it {how} in {}", wording::printable(place.as_bytes())));
         }
         Ok(())
     }
 
-    /// Where a signal killed the program, with its callers, as far as sources are known; `None` if none did.
+    /// Where a signal killed the program, or it panicked, with its callers, as far as sources are known; `None` if
+    /// neither.
     fn place_of_crash(&self, dir: &Path) -> Option<String> {
         const CALLERS: usize = 2;
         let trace = TraceReader::open(dir).ok()?;
         // Another process of it may have been ended by its parent.
-        trace.summary().filter(|summary| matches!(summary.exit, LaneEnd::Killed(_)))?;
-        let (_, _, frames) = stack_at::crash(&trace, None, self.settings).ok().flatten()?;
+        let frames = match trace.summary()?.exit {
+            LaneEnd::Killed(_) => stack_at::crash(&trace, None, self.settings).ok().flatten()?.2,
+            LaneEnd::Exited(_) => stack_at::panic(&trace, None, self.settings).ok().flatten()?.1,
+            LaneEnd::Unknown | LaneEnd::Stopped(_) => return None,
+        };
         let mut known =
             frames.iter().enumerate().filter(|(level, frame)| *level == 0 || frame.source.is_some());
         let shown: Vec<String> =

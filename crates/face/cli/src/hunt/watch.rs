@@ -86,6 +86,10 @@ impl Watch {
                 self.take_end(limited.pid).map(|status| (index, Waited::Ended(status)))
             });
             if let Some(signal) = self.interruption(children)? {
+                if let Some((index, Waited::Ended(status))) = ended {
+                    // Whoever ends the hunt asks for it again.
+                    self.ended.borrow_mut().insert(children[index].pid, status);
+                }
                 return Ok((0, Waited::Interrupted(signal)));
             }
             let expired =
@@ -188,13 +192,25 @@ impl Watch {
     /// Ends all that was started and still runs.
     pub fn kill_all(&self) -> io::Result<()> {
         let started = Instant::now();
-        while kill_descendants(None) != 0 && started.elapsed() < FINISH_MAX {
+        // Who has no child has no descendants, being the one who adopts orphans: a look at all processes
+        // takes as long as a short try.
+        while has_children() && kill_descendants(None) != 0 && started.elapsed() < FINISH_MAX {
             self.sleep(Some(LOOK_AGAIN))?;
             while self.signals.read_signal()?.is_some() {}
-            while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
         }
         self.ended.borrow_mut().clear();
         Ok(())
+    }
+}
+
+/// Reaps the children that have ended; true if there are others.
+fn has_children() -> bool {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! the node's namespaces; and the agent, the first process in them, which starts the node's programs. They
 //! are recorded with all else, and ask the engine what to do (`injector::lab_call`).
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::process::{Command, ExitCode, Stdio};
 use clap::{Args, ValueEnum};
 use injector::lab_call;
 use lab::{Action, NodeSpec, Spec, order, output_name};
-use lane_protocol::{LAB_ENDED, LAB_ENTER, LAB_LAYER, LAB_NEXT, LAB_NODE_NEXT};
+use lane_protocol::{LAB_COMMAND, LAB_ENDED, LAB_ENTER, LAB_LAYER, LAB_NEXT, LAB_NODE_NEXT};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -167,6 +168,7 @@ fn serve(dir: &Path, node: usize) -> Result<ExitCode, String> {
     lab_call(LAB_LAYER, [layers::device_of("/proc".as_ref()).map_err(failed)?, before]);
     let spec = read_spec(dir)?;
     let mut main = None;
+    let mut commands = BTreeSet::new();
     loop {
         match next(LAB_NODE_NEXT) {
             (order::MAIN, _) => {
@@ -179,10 +181,16 @@ fn serve(dir: &Path, node: usize) -> Result<ExitCode, String> {
                 // It may have come to the description since.
                 let spec = read_spec(dir)?;
                 if let Some(Action::Run { command, .. }) = spec.events.get(event).map(|event| &event.action) {
-                    spawn(dir, node, &spec.nodes[node], command);
+                    let pid = spawn(dir, node, &spec.nodes[node], command);
+                    // One that cannot be started has no id, and ends at once.
+                    lab_call(LAB_COMMAND, [1, pid.unwrap_or(0) as u64]);
+                    match pid {
+                        Some(pid) => _ = commands.insert(pid),
+                        None => _ = lab_call(LAB_COMMAND, [0, 0]),
+                    }
                 }
             }
-            (order::LOOK, _) => reap(&mut main),
+            (order::LOOK, _) => reap(&mut main, &mut commands),
             (what, _) => return Err(format!("the engine gave an order that nobody knows: {what}")),
         }
     }
@@ -217,8 +225,8 @@ fn spawn(dir: &Path, node: usize, spec: &NodeSpec, words: &[String]) -> Option<i
     }
 }
 
-/// Waits for all that have ended, and says so of the node's command.
-fn reap(main: &mut Option<i32>) {
+/// Waits for all that have ended, and says so of the node's command and those of events.
+fn reap(main: &mut Option<i32>, commands: &mut BTreeSet<i32>) {
     while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
         let (pid, code) = match status {
             WaitStatus::Exited(pid, code) => (pid, code),
@@ -229,6 +237,8 @@ fn reap(main: &mut Option<i32>) {
         if Some(pid.as_raw()) == *main {
             *main = None;
             lab_call(LAB_ENDED, [0, code as u64]);
+        } else if commands.remove(&pid.as_raw()) {
+            lab_call(LAB_COMMAND, [0, pid.as_raw() as u64]);
         }
     }
 }

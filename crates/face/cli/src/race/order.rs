@@ -59,10 +59,22 @@ pub struct Seen {
     pub position: Position,
     pub at: u64,
     pub access: MemoryAccess,
-    /// By code of the program, and not of the C library.
-    pub is_own: bool,
+    pub by: By,
     count: u64,
 }
+
+/// Whose code it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    Program,
+    /// The C library's, on a variable of the program: that of a caller, or what it synchronises by.
+    LibraryOnVariable,
+    Library,
+}
+
+/// Words on each side of one that an atomic instruction touches that may belong to the same object, a condition
+/// variable at most.
+const OBJECT_WORDS: u64 = 48 / WORD_BYTES;
 
 /// Two accesses that nothing orders; the first came first in the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,12 +150,17 @@ impl Order {
             && self.synchronising.insert(number)
         {
             self.words.remove(&number);
-            self.conflicts.retain(|conflict| !words_of(conflict.first.access).any(|word| word == number));
+            self.conflicts.retain(|conflict| {
+                let is_by_library =
+                    [conflict.first, conflict.second].iter().any(|seen| seen.by != By::Program);
+                let near = if is_by_library { OBJECT_WORDS } else { 0 };
+                !words_of(conflict.first.access).any(|word| word.abs_diff(number) <= near)
+            });
         }
     }
 
     /// A thread touches memory.
-    pub fn access(&mut self, thread: usize, position: Position, at: u64, access: MemoryAccess, is_own: bool) {
+    pub fn access(&mut self, thread: usize, position: Position, at: u64, access: MemoryAccess, by: By) {
         if access.is_atomic {
             let through = Order::word(access.address);
             self.acquire(thread, through);
@@ -151,7 +168,7 @@ impl Order {
             return;
         }
         let count = self.clock_of(thread).of(thread);
-        let seen = Seen { thread, position, at, access, is_own, count };
+        let seen = Seen { thread, position, at, access, by, count };
         for number in words_of(access) {
             if self.synchronising.contains(&number) {
                 // A plain load or store of such a word is how atomic ones are compiled.
@@ -167,15 +184,19 @@ impl Order {
 
     fn meet(&mut self, number: u64, seen: Seen) {
         let clock = &self.clocks[seen.thread];
+        let object = number.saturating_sub(OBJECT_WORDS)..=number.saturating_add(OBJECT_WORDS);
+        let is_of_object =
+            seen.by != By::Program && object.into_iter().any(|near| self.synchronising.contains(&near));
         let word = self.words.entry(number).or_default();
         let conflicts = |earlier: &&Seen| {
             earlier.thread != seen.thread
                 && earlier.count > clock.of(earlier.thread)
-                && (earlier.is_own || seen.is_own)
+                && (earlier.by != By::Library || seen.by != By::Library)
                 && overlap(earlier.access, seen.access)
         };
         let readers = if seen.access.writes { word.reads.as_slice() } else { &[] };
-        for earlier in word.write.iter().chain(readers).filter(conflicts) {
+        let told = word.write.iter().chain(readers).filter(|_| !is_of_object).filter(conflicts);
+        for earlier in told {
             let places = (earlier.at.min(seen.at), earlier.at.max(seen.at));
             if self.told.insert(places) {
                 self.conflicts.push(Conflict { first: *earlier, second: seen });
@@ -222,7 +243,7 @@ mod tests {
 
     fn touch(order: &mut Order, thread: usize, access: MemoryAccess) {
         let at = 0x10 * (thread as u64 + 1) + u64::from(access.writes);
-        order.access(thread, Position { event: 0, steps: 0 }, at, access, true);
+        order.access(thread, Position { event: 0, steps: 0 }, at, access, By::Program);
     }
 
     fn lock(order: &mut Order, thread: usize) {
@@ -283,6 +304,31 @@ mod tests {
         assert_eq!(order.conflicts, []);
         touch(&mut order, 0, plain(0x20, false));
         assert_eq!(order.conflicts.len(), 1);
+    }
+
+    #[test]
+    fn what_the_library_does_to_a_variable_is_told_but_beside_a_lock() {
+        let by_library = |order: &mut Order, thread: usize, address: u64, by: By| {
+            order.access(thread, Position { event: 0, steps: 0 }, address, plain(address, true), by);
+        };
+        for (by, address, count) in [
+            (By::LibraryOnVariable, LOCK + 0x80, 1),
+            (By::LibraryOnVariable, LOCK + 8, 0),
+            (By::Library, LOCK + 0x80, 0),
+        ] {
+            for locks_first in [true, false] {
+                let mut order = of_two_threads();
+                if locks_first {
+                    lock(&mut order, 1);
+                }
+                by_library(&mut order, 0, address, by);
+                by_library(&mut order, 1, address, by);
+                if !locks_first {
+                    lock(&mut order, 1);
+                }
+                assert_eq!(order.conflicts.len(), count, "{by:?} {address:#x} {locks_first}");
+            }
+        }
     }
 
     #[test]

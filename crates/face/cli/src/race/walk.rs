@@ -10,7 +10,7 @@ use injector::{Mapping, read_maps};
 use syscall_model::row;
 use timeline::{Accesses, AgentThread, Going, INSTRUCTION_BYTES_MAX, Position, Reason, Stops, Timeline};
 
-use super::order::{Clock, Order, Through};
+use super::order::{By, Clock, Order, Through};
 use crate::exit::CommandError;
 
 const RAX: usize = 0;
@@ -18,6 +18,8 @@ const RIP: usize = 16;
 const RSP: usize = 7;
 /// futex(2): what it does, without its flags.
 const FUTEX_COMMAND: u64 = 0x7f;
+/// Of mmap(2).
+const PROT_WRITE: u32 = 2;
 const CLONE_VM: u64 = 0x100;
 /// Where in `struct clone_args` they are.
 const CHILD_TID: u64 = 16;
@@ -74,6 +76,8 @@ pub struct Walk<'a> {
     libraries: Vec<(u64, u64)>,
     /// Where the dynamic linker is, which writes to tables of the program as its threads call functions.
     linker: Vec<(u64, u64)>,
+    /// The program's variables: what the C library does to them it was asked to.
+    variables: Vec<(u64, u64)>,
     maps_are_old: bool,
     threads: HashMap<u32, Thread>,
     /// What each new thread knows, by its fs base.
@@ -99,6 +103,7 @@ impl Walk<'_> {
             accesses: Accesses::default(),
             libraries: Vec::new(),
             linker: Vec::new(),
+            variables: Vec::new(),
             maps_are_old: true,
             threads: HashMap::new(),
             births: HashMap::new(),
@@ -198,13 +203,17 @@ impl Walk<'_> {
         if step.is_syscall {
             return self.enter(&thread);
         }
-        let is_in = |ranges: &[(u64, u64)]| ranges.iter().any(|(start, end)| (*start..*end).contains(&at));
-        let (is_own, is_linker) = (!is_in(&self.libraries), is_in(&self.linker));
+        let (is_library, is_linker) = (is_in(&self.libraries, at), is_in(&self.linker, at));
         let stack = thread.registers[RSP].saturating_sub(256)..thread.registers[RSP].saturating_add(512);
         for access in step.accesses {
             let is_data = !is_linker || access.is_atomic;
             if is_data && !stack.contains(&access.address) && !timeline::is_of_runtime(access.address) {
-                self.order.access(own, position, at, access, is_own);
+                let by = match is_library {
+                    false => By::Program,
+                    true if is_in(&self.variables, access.address) => By::LibraryOnVariable,
+                    true => By::Library,
+                };
+                self.order.access(own, position, at, access, by);
             }
         }
     }
@@ -285,6 +294,8 @@ impl Walk<'_> {
         };
         (self.libraries, self.linker) =
             (of(&["libc.so", "libc-", "libpthread", "[vdso]"]), of(&["ld-", "ld.so"]));
+        let others = |map: &Mapping| !is_in(&self.libraries, map.start) && !is_in(&self.linker, map.start);
+        self.variables = variables_in(&maps, others);
     }
 
     fn word(&self, address: u64) -> u64 {
@@ -292,6 +303,23 @@ impl Walk<'_> {
         self.timeline.read(address, &mut bytes);
         u64::from_le_bytes(bytes)
     }
+}
+
+fn is_in(ranges: &[(u64, u64)], address: u64) -> bool {
+    ranges.iter().any(|(start, end)| (*start..*end).contains(&address))
+}
+
+/// Where the variables of these files are: memory of the file, and behind it what is zero at first.
+fn variables_in(maps: &[Mapping], is_one: impl Fn(&Mapping) -> bool) -> Vec<(u64, u64)> {
+    let is_written = |map: &Mapping| map.protection & PROT_WRITE != 0 && !map.shared;
+    let mut found: Vec<(u64, u64)> = Vec::new();
+    for map in maps.iter().filter(|map| is_written(map)) {
+        let continues = map.name.is_empty() && found.last().is_some_and(|(_, end)| *end == map.start);
+        if continues || map.has_file() && is_one(map) {
+            found.push((map.start, map.end));
+        }
+    }
+    found
 }
 
 /// The path that a mapped file had when it was recorded.

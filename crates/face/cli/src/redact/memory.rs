@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use replayer::{ReplayOptions, replay};
-use timeline::{Timeline, is_of_runtime};
+use timeline::{Mapping, Timeline};
 use trace_store::TraceReader;
 
 use super::secrets::Secrets;
@@ -66,10 +66,10 @@ fn look_into(
     let mut timeline = Timeline::open(&options, &|| false)?;
     timeline.seek_end(&|| false)?;
     let unread = |source| CommandError::Try { doing: "read the memory of a replay", source };
-    let maps = std::fs::read_to_string(format!("/proc/{}/maps", timeline.pid())).map_err(unread)?;
+    let maps = timeline.mappings().map_err(unread)?;
     let memory = File::open(format!("/proc/{}/mem", timeline.pid())).map_err(unread)?;
     let mut left = Vec::new();
-    for (start, end) in maps.lines().filter_map(range_of).filter(|(start, _)| !is_of_runtime(*start)) {
+    for &Mapping { start, end, .. } in maps.iter().filter(|mapping| mapping.is_readable()) {
         let mut at = start;
         let mut part = vec![0; PART_BYTES];
         while at < end {
@@ -92,13 +92,4 @@ fn look_into(
         }
     }
     Ok(left)
-}
-
-/// A line of /proc/PID/maps whose memory can be read.
-fn range_of(line: &str) -> Option<(u64, u64)> {
-    let mut words = line.split_ascii_whitespace();
-    let (start, end) = words.next()?.split_once('-')?;
-    let is_readable = words.next()?.starts_with('r');
-    let hex = |text| u64::from_str_radix(text, 16).ok();
-    is_readable.then_some((hex(start)?, hex(end)?))
 }

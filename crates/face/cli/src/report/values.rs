@@ -16,26 +16,36 @@ use crate::verbs::cursor::{Beginning, Cursor, Limit};
 /// So long gdb may look for what it is asked, in seconds.
 const SECONDS_MAX: u64 = 60;
 
-/// Adds the values of a process that died of a signal.
+/// Adds the values of a process that died of a signal, and who wrote what led to that.
 pub fn add(page: &mut Page, trace: &TraceReader, pid: i32, sandbox: Sandbox) {
+    let Some(mut cursor) = add_frames(page, trace, pid, sandbox) else { return };
+    let give_up = AtomicBool::new(false);
+    page.section("Who wrote the value");
+    match cursor.ask("blame", &Map::new(), Limit::new(SECONDS_MAX, &give_up, sandbox)) {
+        Ok(answer) => add_write(page, &answer),
+        Err(VerbError::Refused(why)) => page.line(&format!("It is not known: {why}.")),
+        Err(error) => page.line(&format!("It is not known: {error}")),
+    }
+}
+
+/// Adds the values where a process failed; gives gdb there.
+pub fn add_frames(page: &mut Page, trace: &TraceReader, pid: i32, sandbox: Sandbox) -> Option<Cursor> {
     let give_up = AtomicBool::new(false);
     let limit = || Limit::new(SECONDS_MAX, &give_up, sandbox);
     let beginning = Beginning { trace: trace.dir(), pid: u64::try_from(pid).ok(), at: "crash" };
     page.section("Values");
     let mut cursor = match Cursor::open(&beginning, limit()) {
         Ok((cursor, _)) => cursor,
-        Err(error) => return page.line(&format!("There are none, as gdb could not look: {error}")),
+        Err(error) => {
+            page.line(&format!("There are none, as gdb could not look: {error}"));
+            return None;
+        }
     };
     match cursor.ask("backtrace", &arguments(json!({ "locals": true })), limit()) {
         Ok(answer) => page.text(&frames_text(&answer)),
         Err(error) => page.line(&format!("There are none: {error}")),
     }
-    page.section("Who wrote the value");
-    match cursor.ask("blame", &Map::new(), limit()) {
-        Ok(answer) => add_write(page, &answer),
-        Err(VerbError::Refused(why)) => page.line(&format!("It is not known: {why}.")),
-        Err(error) => page.line(&format!("It is not known: {error}")),
-    }
+    Some(cursor)
 }
 
 fn arguments(value: Value) -> Map<String, Value> {
@@ -66,7 +76,9 @@ fn frame_text(frame: &Value) -> String {
 fn frames_text(answer: &Value) -> String {
     let mut words = String::new();
     let frames = answer.get("frames").and_then(Value::as_array);
-    for (level, frame) in frames.into_iter().flatten().enumerate() {
+    for (place, frame) in frames.into_iter().flatten().enumerate() {
+        // Some between them may be left out.
+        let level = frame.get("level").and_then(Value::as_u64).unwrap_or(place as u64);
         let _ = writeln!(words, "#{level} {}", frame_text(frame));
         for (name, value) in frame.get("locals").and_then(Value::as_object).into_iter().flatten() {
             let _ = writeln!(words, "      {name} = {}", plain(value));

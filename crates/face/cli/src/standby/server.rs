@@ -124,14 +124,14 @@ impl Server<'_> {
                     self.serve(&stream);
                     until = Instant::now() + stays;
                 }
-                Err(_) if !self.is_current() => return,
+                Err(_) if !self.subject.stands() => return,
                 Err(_) => {}
             }
         }
     }
 
     fn is_current(&self) -> bool {
-        Subject::of(&self.trace, self.settings).as_ref() == Some(&self.subject)
+        Subject::of(&self.trace, self.settings).is_some_and(|now| now.text == self.subject.text)
     }
 
     /// One question.

@@ -15,9 +15,11 @@ use crate::verbs::answers;
 /// Variables that say where gdb and we look for something.
 const VARIABLES: [&str; 6] = ["HOME", "PATH", "TMPDIR", "XDG_CONFIG_HOME", "DEBUGINFOD_URLS", "LANG"];
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Subject {
     pub text: String,
+    /// The trace's own files, as they were.
+    own_files: Vec<(PathBuf, State)>,
 }
 
 impl Subject {
@@ -30,8 +32,11 @@ impl Subject {
         }
         let dir = trace_dir.canonicalize().ok()?;
         let mut hasher = DefaultHasher::new();
+        let mut own_files = Vec::new();
         for path in trace.own_files() {
-            state(&path)?.hash(&mut hasher);
+            let state = state(&path)?;
+            state.hash(&mut hasher);
+            own_files.push((path, state));
         }
         for kept in trace.files() {
             let path = trace.files_dir().join(trace_store::hash_hex(&kept.file.hash));
@@ -49,7 +54,13 @@ impl Subject {
             std::env::current_dir().ok()?,
             hasher.finish()
         );
-        Some(Subject { text })
+        Some(Subject { text, own_files })
+    }
+
+    /// Whether the trace is still there, as it was: what one looks at while nobody asks. Kept files, which may be many,
+    /// and all else are compared with each question.
+    pub fn stands(&self) -> bool {
+        self.own_files.iter().all(|(path, then)| state(path).as_ref() == Some(then))
     }
 
     /// Where its server is asked.
@@ -61,7 +72,9 @@ impl Subject {
 }
 
 /// Which file that is, and when what it holds changed last.
-fn state(path: &Path) -> Option<(u64, u64, u64, i64, i64)> {
+type State = (u64, u64, u64, i64, i64);
+
+fn state(path: &Path) -> Option<State> {
     let about = std::fs::metadata(path).ok()?;
     Some((about.dev(), about.ino(), about.len(), about.mtime(), about.mtime_nsec()))
 }

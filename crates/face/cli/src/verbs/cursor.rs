@@ -16,8 +16,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use replayer::Sandbox;
 use serde_json::{Value, json};
+use trace_store::TraceReader;
 
 use super::{Arguments, VerbError};
+use crate::crash_place::{CrashPlace, Moment};
 use crate::gdb;
 use crate::in_gdb::{self, LOOK_EVERY, Script};
 use crate::settings;
@@ -43,6 +45,9 @@ pub struct Cursor {
     read: Vec<u8>,
     /// Sources that were read for the answers.
     sources: BTreeSet<PathBuf>,
+    trace: PathBuf,
+    /// Whose past it is.
+    process: Option<i32>,
     /// Where it stands, as the last answer says.
     position: Value,
     /// What was answered last of what takes long and leaves the cursor where it is: where that was, the question, the answer.
@@ -62,6 +67,8 @@ impl Cursor {
                     stream,
                     read: Vec::new(),
                     sources: BTreeSet::new(),
+                    trace: beginning.trace.to_owned(),
+                    process: None,
                     position: Value::Null,
                     last: None,
                 };
@@ -85,7 +92,8 @@ impl Cursor {
         {
             return Ok(answer.clone());
         }
-        let request = json!({"verb": verb, "arguments": arguments});
+        let at_panic = self.panic_for(verb, arguments);
+        let request = json!({"verb": verb, "arguments": at_panic.as_ref().unwrap_or(arguments)});
         let sent = writeln!(self.stream.get_mut(), "{request}");
         sent.map_err(|_| VerbError::Ended(said_last(&self.folder)))?;
         let answer = self.answer(&limit)?;
@@ -98,10 +106,26 @@ impl Cursor {
         Ok(answer)
     }
 
+    /// Where the crash is that the debugger would not know, as no signal tells of it.
+    fn panic_for(&self, verb: &str, arguments: &Arguments) -> Option<Arguments> {
+        if verb != "go" || arguments.get("to") != Some(&Value::from("crash")) {
+            return None;
+        }
+        let trace = TraceReader::open(&self.trace).ok()?;
+        let to = match CrashPlace::of(&trace, Some(self.process?)).ok()??.moment {
+            Moment::Panic(event) => event.to_string(),
+            Moment::EndOfGo => "end".to_owned(),
+            Moment::End => return None,
+        };
+        Some(Arguments::from_iter([("to".to_owned(), Value::from(to))]))
+    }
+
     fn answer(&mut self, limit: &Limit<'_>) -> Result<Value, VerbError> {
         let in_time = self.answer_within(limit)?;
         if let Some(answer) = in_time.as_ref().filter(|_| !limit.is_given_up()) {
             self.position = answer["position"].clone();
+            let process = answer["process"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+            self.process = process.or(self.process);
             return Ok(answer.clone());
         }
         let patience =

@@ -156,13 +156,23 @@ pub fn meeting(
         }));
     };
     let arrows: Vec<&Arrow> = index.arrows.iter().filter(|arrow| asked(arrow) == Some(place)).collect();
-    let others = arrows.iter().filter_map(|arrow| match way {
-        Way::Sender => arrow.from,
-        Way::Receiver => Some(arrow.to),
+    let others = arrows.iter().filter_map(|arrow| {
+        let other = match way {
+            Way::Sender => arrow.from,
+            Way::Receiver => Some(arrow.to),
+        };
+        Some((arrow.meeting, other?))
     });
-    let others: Vec<Place> = others.collect();
-    let shown: Vec<Value> =
-        others.iter().take(MESSAGES_MAX).map(|place| described(&index, lanes, *place)).collect();
+    let others: Vec<_> = others.collect();
+    let shown = others.iter().take(MESSAGES_MAX).map(|(meeting, place)| {
+        let mut shown = described(&index, lanes, *place);
+        // An event may meet one by its end, say, and another through memory.
+        if *meeting != arrows[0].meeting {
+            shown["by"] = Value::from(meeting.name());
+        }
+        shown
+    });
+    let shown: Vec<Value> = shown.collect();
     let (this, those) = match way {
         Way::Sender => ("received", "sent"),
         Way::Receiver => ("sent", "received"),

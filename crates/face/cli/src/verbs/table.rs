@@ -146,7 +146,7 @@ pub const VERBS: &[Verb] = &[
                 recording once.",
         parameters: &[
             needed("line", Kind::Text, "FILE:LINE, the file by the end of its path"),
-            needed("expressions", Kind::Text, "Expressions, with commas between them"),
+            needed("expressions", Kind::Texts, "Expressions that read"),
             CONDITION,
             MOST,
             LAST,
@@ -281,11 +281,15 @@ pub const OPEN: Verb = Verb {
     about: "Opens a cursor on a recording, at the crash by default, and shows where that is. Several may be open at once. \
             Answers with the cursor's number. Replays the recording up to that place.",
     parameters: &[
-        may("at", Kind::Text, "start, end, crash, or a position such as 109+4578 [crash]"),
+        may(
+            "at",
+            Kind::Text,
+            "start, end, crash (the panic of a program in Rust or Go), or a position such as 109+4578 [crash]",
+        ),
         may(
             "process",
             Kind::Number,
-            "The process, where the recording has several [the one that died, or the first]",
+            "The process, where the recording has several [the one that died or panicked, or the first]",
         ),
     ],
 };

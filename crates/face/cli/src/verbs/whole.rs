@@ -64,10 +64,21 @@ fn calls(trace: &Path, arguments: &Arguments, limit: &Limit<'_>) -> Result<Value
 fn values(trace: &Path, arguments: &Arguments, limit: &Limit<'_>) -> Result<Value, VerbError> {
     let missing = |name: &str| VerbError::Refused(format!("`{name}` is missing"));
     let line = text(arguments, "line")?.ok_or_else(|| missing("line"))?;
-    let expressions = text(arguments, "expressions")?
+    let expressions = texts(arguments, "expressions")?
         .filter(|text| !text.starts_with('-'))
         .ok_or_else(|| missing("expressions"))?;
-    replayed("print", &[format!("--at={line}")], trace, &[expressions], arguments, "values", limit)
+    replayed("print", &[format!("--at={line}")], trace, &[&expressions], arguments, "values", limit)
+}
+
+/// A list of texts as one, or a text that has commas by itself.
+fn texts(arguments: &Arguments, name: &str) -> Result<Option<String>, VerbError> {
+    let Some(Value::Array(list)) = arguments.get(name) else {
+        return Ok(text(arguments, name)?.map(str::to_owned));
+    };
+    let words: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
+    words
+        .map(|words| Some(words.join(", ")))
+        .ok_or_else(|| VerbError::Refused(format!("`{name}` is a list of texts")))
 }
 
 fn replayed(

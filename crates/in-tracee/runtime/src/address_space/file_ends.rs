@@ -17,6 +17,8 @@ use crate::log::effects::moves_end;
 use crate::state::block::{process, space};
 
 const AT_FDCWD: u64 = -100i64 as u64;
+/// FALLOC_FL_COLLAPSE_RANGE and FALLOC_FL_INSERT_RANGE of fallocate(2): all that comes later is elsewhere then.
+const MOVES_CONTENT: u64 = 0x08 | 0x20;
 const SIGBUS: u64 = 7;
 /// `si_code` of an access to what is behind the end.
 const BUS_ADRERR: u64 = 2;
@@ -42,6 +44,7 @@ pub fn log_moved(nr: u64, args: &[u64; 6], result: i64) {
             descriptor_classes::log_length(args[0], args[1]);
         }
         let [from, bytes] = match nr as u32 {
+            nr::__NR_fallocate if args[1] & MOVES_CONTENT != 0 => [args[2], i64::MAX as u64],
             nr::__NR_fallocate => [args[2], args[3]],
             _ => behind_end(args[1]),
         };

@@ -59,14 +59,14 @@ fn tell_unless(fits: bool) {
 pub fn common_copy(source: Source, identity: [u64; 2], shared: bool, only_shows: bool) -> Option<i32> {
     let alive = is_mapped(identity);
     let mapped = &mut space().mapped;
-    let copies = &mapped.copies[..mapped.copy_count];
+    let copies = &mut mapped.copies[..mapped.copy_count];
     if let Some(index) = copies.iter().position(|copy| copy.identity == identity) {
         // Under the debugger it has none of another time; but what others made since the
         // process was copied is newer.
         let own = &mut *process();
         let others_are_newer = own.copied && !group_replay::are_wanted() && is_made(identity);
         let brings = (own.has_agent() || own.copied) && !others_are_newer;
-        let copy = copies[index];
+        let copy = &mut copies[index];
         if alive || source == Source::Shared && brings {
             if !only_shows {
                 copy.note_changed();
@@ -104,7 +104,8 @@ pub fn common_copy(source: Source, identity: [u64; 2], shared: bool, only_shows:
         file_extents::copy_data(kept as u64, fd as u64);
         kernel::call(nr::__NR_close, [kept as u64, 0, 0, 0, 0, 0]);
     }
-    mapped.copies[mapped.copy_count] = Copied { identity, fd: fd as i32, shown: [0; 2], source };
+    mapped.copies[mapped.copy_count] =
+        Copied { identity, fd: fd as i32, shown: [0; 2], source, is_told_changed: false };
     if !only_shows {
         mapped.copies[mapped.copy_count].note_changed();
     }
@@ -121,7 +122,10 @@ const CHANGED: u32 = 0o700;
 
 impl Copied {
     /// The content may become another one.
-    fn note_changed(&self) {
+    fn note_changed(&mut self) {
+        if core::mem::replace(&mut self.is_told_changed, true) {
+            return;
+        }
         kernel::call(nr::__NR_fchmod, [self.fd as u64, u64::from(CHANGED), 0, 0, 0, 0]);
     }
 
@@ -390,11 +394,28 @@ pub fn is_mapped_privately(identity: [u64; 2]) -> bool {
 
 /// Replay: the copy that mappings of the file show, if they share one. The caller changes it.
 pub fn copy_of(identity: [u64; 2]) -> Option<i32> {
-    let mapped = &space().mapped;
-    let copies = &mapped.copies[..mapped.copy_count];
-    let copy = copies.iter().find(|copy| copy.identity == identity)?;
+    let mapped = &mut space().mapped;
+    let copies = &mut mapped.copies[..mapped.copy_count];
+    let copy = copies.iter_mut().find(|copy| copy.identity == identity)?;
     copy.note_changed();
     Some(copy.fd)
+}
+
+/// Replay: writes to what stands for a file, where a shared mapping shows it that the program may not store
+/// to. False if no such mapping has all of this memory, or the file stops before.
+pub fn write_behind(address: u64, source: u64, bytes: u64) -> bool {
+    let end = address.saturating_add(bytes);
+    let has_all = |place: &&Place| place.only_shows && place.start <= address && end <= place.end;
+    let Some(place) = all().iter().find(has_all) else { return false };
+    let Some(fd) = copy_of(place.identity) else { return false };
+    let at = place.offset + (address - place.start);
+    if status_of(fd).is_none_or(|status| at + bytes > status[STATUS_BYTES]) {
+        return false;
+    }
+    let written = kernel::call(nr::__NR_pwrite64, [fd as u64, source, bytes, at, 0, 0]);
+    let page = address & !4095;
+    notices::memory_lost(page, end.next_multiple_of(4096) - page);
+    written == bytes as i64
 }
 
 /// Memory went away.
@@ -420,6 +441,7 @@ pub fn reset() {
         kernel::call(nr::__NR_close, [copy.fd as u64, 0, 0, 0, 0, 0]);
     }
     mapped.copy_count = 0;
+    mapped.has_private_views = false;
 }
 
 /// The program wrote to a mapped file through a descriptor: logs what the
@@ -431,7 +453,9 @@ pub fn log_written(fd: u64, position: Option<u64>, bytes: u64) {
         const SEEK_CUR: u64 = 1;
         (kernel::call(nr::__NR_lseek, [fd, 0, SEEK_CUR, 0, 0, 0]) as u64).wrapping_sub(bytes)
     });
-    log_shown(&status, from, bytes);
+    // Behind the page that the file ends in nothing is shown.
+    let end = status[STATUS_BYTES].next_multiple_of(4096);
+    log_shown(&status, from, bytes.min(end.saturating_sub(from)));
 }
 
 /// Tells others that these bytes of the file of this status were written, and logs its size and
@@ -450,12 +474,16 @@ pub fn log_part(identity: [u64; 2], size: u64, from: u64, bytes: u64) {
     let size = [identity[0], identity[1], size];
     process().log.blob(0, 24, Tag::FileSize, size.as_ptr() as u64);
     let to = from.saturating_add(bytes);
-    for file in all().iter().filter(|file| file.identity == identity) {
-        let file_end = file.offset + (file.end - file.start);
-        let (first, last) = (from.max(file.offset), to.min(file_end));
-        if first < last {
-            let address = file.start + (first - file.offset);
-            process().log.blob(address, last - first, Tag::Memory, address);
+    // Private ones show what replay writes through shared ones, and have pages of their own where it has to write to them.
+    for is_private in [false, true] {
+        let is_it = |file: &&Place| file.identity == identity && file.is_private == is_private;
+        for file in all().iter().filter(is_it) {
+            let file_end = file.offset + (file.end - file.start);
+            let (first, last) = (from.max(file.offset), to.min(file_end));
+            if first < last {
+                let address = file.start + (first - file.offset);
+                process().log.blob(address, last - first, Tag::Memory, address);
+            }
         }
     }
 }

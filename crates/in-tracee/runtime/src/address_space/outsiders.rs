@@ -250,6 +250,13 @@ pub fn note_outside(identity: [u64; 2]) {
     session().outside_files.raise(identity, outside_state::OUTSIDE, process().outer_pid);
 }
 
+/// This process is recorded no more: what it shares it writes as an outsider from here on.
+pub fn note_leaving() {
+    for place in mapped_files::all().iter().filter(|place| !place.is_private) {
+        note_outside(place.identity);
+    }
+}
+
 /// True where the supervisor knows that somebody else can write there.
 fn is_outside(place: &Place) -> bool {
     session().outside_files.state_of(place.identity) == outside_state::OUTSIDE

@@ -271,13 +271,10 @@ fn take_piece(pieces: i32, at: u64, news: Option<&mut Writer>) -> u64 {
         (import_kind::BYTES, Some(news)) => take_news(&piece, place + HEADER_BYTES, fd, news),
         (import_kind::BYTES, None) => write(fd, piece.offset, place + HEADER_BYTES, bytes),
         (kind @ (import_kind::ZEROS | import_kind::END), news) => {
-            const KEEP_SIZE: u64 = 1;
-            const PUNCH_HOLE: u64 = 2;
             let result = if kind == import_kind::END {
                 kernel::call(nr::__NR_ftruncate, [fd as u64, piece.offset, 0, 0, 0, 0])
             } else {
-                let how = KEEP_SIZE | PUNCH_HOLE;
-                kernel::call(nr::__NR_fallocate, [fd as u64, how, piece.offset, piece.bytes, 0, 0])
+                file_extents::punch(fd, piece.offset, piece.bytes)
             };
             if kernel::failed(result) {
                 no_memory(result);

@@ -3,7 +3,7 @@
 use core::ffi::CStr;
 use core::sync::atomic::AtomicU32;
 
-use crate::address_space::file_ends;
+use crate::address_space::{file_ends, mapped_files};
 use crate::checkpoint::group::undertaking;
 use crate::checkpoint::observed_calls;
 use crate::checkpoint::resources::first_use;
@@ -60,6 +60,11 @@ fn rv_descriptor_is_used_first() {
 #[unsafe(no_mangle)]
 fn rv_file_end_moved(size: [u64; 3]) {
     file_ends::replay_moved(size);
+}
+
+#[unsafe(no_mangle)]
+fn rv_write_behind_mapping(address: u64, source: u64, bytes: u64) -> bool {
+    mapped_files::write_behind(address, source, bytes)
 }
 
 #[unsafe(no_mangle)]

@@ -1,5 +1,7 @@
-//! The program's mappings, as /proc/thread-self/maps tells them: /proc/self is that of
-//! the first thread, which may be gone.
+//! The program's mappings, as /proc/self/maps tells them, which is the first thread's. Where that is gone
+//! it is /proc/thread-self/maps: not always, since what a thread looks up there the kernel takes away at
+//! its end, and who reaps the process meanwhile spins until it has (proc_invalidate_siblings_dcache in
+//! fs/proc/inode.c).
 
 use linux_abi::general as nr;
 
@@ -15,7 +17,12 @@ pub const VDSO: &[u8] = b"[vdso]";
 /// Calls `each` for every mapping that is not the runtime's; false if the list
 /// cannot be read to its end (no /proc here).
 pub fn for_each(each: &mut dyn FnMut(&Mapping)) -> bool {
-    for_each_of(c"/proc/thread-self/maps", each)
+    let mut has_any = false;
+    let complete = for_each_of(c"/proc/self/maps", &mut |mapping| {
+        has_any = true;
+        each(mapping);
+    });
+    if has_any { complete } else { for_each_of(c"/proc/thread-self/maps", each) }
 }
 
 /// The same of the list at `path`.

@@ -39,6 +39,9 @@ unsafe extern "Rust" {
     /// Replay: a mapped file has this size (device, inode, bytes).
     #[link_name = "rv_file_end_moved"]
     pub safe fn file_end_moved(size: [u64; 3]);
+    /// Replay: writes through to a file that the program only sees there: false if none is known.
+    #[link_name = "rv_write_behind_mapping"]
+    pub safe fn write_behind_mapping(address: u64, source: u64, bytes: u64) -> bool;
     /// Code of the program is other code from now on.
     #[link_name = "rv_code_changed"]
     pub safe fn code_changed();

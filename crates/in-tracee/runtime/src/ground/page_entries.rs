@@ -19,6 +19,14 @@ pub const EXCLUSIVE: u64 = 1 << 56;
 
 static ENTRY_BUFFER: Owned<[u64; ENTRIES]> = Owned::new([0; ENTRIES]);
 
+/// A guard's page, which has no content (Linux 6.13).
+const GUARD: u64 = 1 << 58;
+
+/// The page has content that is no file's.
+pub fn is_own(entry: u64) -> bool {
+    entry & POPULATED != 0 && entry & (OF_FILE | GUARD) == 0
+}
+
 /// Calls `each` with the address of every page and what pagemap says of it.
 pub fn for_each_entry(pagemap: Option<i32>, start: u64, end: u64, each: &mut dyn FnMut(u64, Option<u64>)) {
     // SAFETY: one thread runs.

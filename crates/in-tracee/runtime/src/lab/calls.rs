@@ -74,6 +74,8 @@ fn make_act(number: u64, real: &[u64; 6]) -> i64 {
         nr::__NR_futex_waitv | nr::__NR_futex_wait | nr::__NR_futex_wake | nr::__NR_futex_requeue => {
             -i64::from(errno::ENOSYS)
         }
+        // As on a kernel without keys: it draws their numbers, and all nodes would share them.
+        nr::__NR_add_key | nr::__NR_request_key | nr::__NR_keyctl => -i64::from(errno::ENOSYS),
         nr::__NR_wait4 | nr::__NR_waitid => polls::wait_for_child(number, real),
         nr::__NR_mq_timedsend | nr::__NR_mq_timedreceive => on_queue(number, real),
         nr::__NR_rt_sigsuspend => polls::wait_for_signal(real[0]),
@@ -165,6 +167,8 @@ fn is_of_sockets(request: u64) -> bool {
 fn on_socket(number: u64, real: &[u64; 6]) -> i64 {
     let (kind, file) = sockets::file_of(real[0]);
     let performed = if kind == S_IFSOCK { sockets::execute(number, real, file) } else { None };
+    let is_bound = kind == S_IFSOCK && number as u32 == nr::__NR_bind;
+    let performed = performed.or_else(|| if is_bound { netlink::bind(real) } else { None });
     performed.unwrap_or_else(|| kernel::call_for_program(number, real))
 }
 
@@ -196,7 +200,7 @@ fn on_descriptor(number: u64, real: &[u64; 6]) -> i64 {
     }
     if kind == S_IFSOCK
         && !through_kernel
-        && let Some(refused) = netlink::refuse_diagnosis(number, real)
+        && let Some(refused) = netlink::before_call(number, real)
     {
         return refused;
     }

@@ -207,7 +207,10 @@ pub fn log_written_by(
                 let now = memory::read::<u32>(args[length as usize]).unwrap_or(0);
                 sink(address, u64::from(now).min(before.limits[index]));
             }
-            Ty::OptionOut(_) if result >= 0 => sink(address, before.limits[index]),
+            // It may have written nothing, so that the memory need not be there.
+            Ty::OptionOut(_) if result >= 0 => {
+                sink(address, readable_bytes(address, before.limits[index], false));
+            }
             Ty::XattrOut if result > 0 => {
                 if let Some([value, size]) = memory::read::<[u64; 2]>(address) {
                     sink(value, (result as u64).min(size & 0xffff_ffff));

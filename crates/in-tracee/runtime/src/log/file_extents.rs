@@ -32,6 +32,13 @@ pub fn for_each_extent_from(file: i32, from: u64, bytes: u64, each: &mut dyn FnM
     }
 }
 
+/// Makes a part of a file a hole; its length stays. The kernel's result.
+pub fn punch(file: i32, from: u64, bytes: u64) -> i64 {
+    const KEEP_SIZE: u64 = 1;
+    const PUNCH_HOLE: u64 = 2;
+    kernel::call(nr::__NR_fallocate, [file as u64, KEEP_SIZE | PUNCH_HOLE, from, bytes, 0, 0])
+}
+
 /// Copies a file to an empty one, leaving holes where holes are.
 pub fn copy_data(source: u64, target: u64) {
     const SEEK_SET: u64 = 0;

@@ -3,8 +3,8 @@
 use events::{BOARDED_THREAD_WORDS, Tag};
 use linux_abi::{PAGE_BYTES, general as nr};
 
-use crate::ground::kernel;
 use crate::ground::maps::Mapping;
+use crate::ground::{kernel, page_entries};
 use crate::state::block::{Thread, process};
 
 /// Logs pages of a private mapping that are not its file's. Without a list of pages,
@@ -19,7 +19,7 @@ pub fn log_own_pages(map: &Mapping, pagemap: i64) {
         let place = [pagemap as u64, entries.as_mut_ptr() as u64, count * 8, at / PAGE_BYTES * 8, 0, 0];
         let is_known = kernel::call(nr::__NR_pread64, place) as u64 == count * 8;
         for &entry in &entries[..count as usize] {
-            let is_own = if is_known { is_own_page(entry) } else { map.inode == 0 || map.writable };
+            let is_own = if is_known { page_entries::is_own(entry) } else { map.inode == 0 || map.writable };
             if is_own && run.end == at {
                 run.end = at + PAGE_BYTES;
             } else if is_own {
@@ -30,13 +30,6 @@ pub fn log_own_pages(map: &Mapping, pagemap: i64) {
         }
     }
     log_run(&run);
-}
-
-/// What an entry of pagemap says (proc_pid_pagemap(5)): it is present or swapped out,
-/// and no file's. A guard's page (bit 58) has no content.
-fn is_own_page(entry: u64) -> bool {
-    let (present, swapped, of_file, guard) = (entry >> 63, entry >> 62 & 1, entry >> 61 & 1, entry >> 58 & 1);
-    (present | swapped) != 0 && of_file == 0 && guard == 0
 }
 
 fn log_run(run: &core::ops::Range<u64>) {

@@ -143,9 +143,14 @@ pub fn note_opened(fd: i64) {
 /// Less is logged with its holes: to find them could cost the program its locks on the file.
 const HOLES_SOUGHT_BYTES_MIN: u64 = 64 << 20;
 
+/// Whether of so many bytes of a file only what is no hole is logged.
+pub fn has_holes_left_out(bytes: u64) -> bool {
+    bytes >= HOLES_SOUGHT_BYTES_MIN
+}
+
 /// Calls `each` with the parts of a file that are no holes, as far as that is known.
 pub fn each_part(fd: i32, from: u64, to: u64, each: &mut dyn FnMut(u64, u64)) {
-    let is_large = to.saturating_sub(from) >= HOLES_SOUGHT_BYTES_MIN;
+    let is_large = has_holes_left_out(to.saturating_sub(from));
     let Some(again) = is_large.then(|| open_again(fd)).flatten() else { return each(from, to) };
     file_extents::for_each_extent_from(again, from, to, each);
     kernel::call(nr::__NR_close, [again as u64, 0, 0, 0, 0, 0]);

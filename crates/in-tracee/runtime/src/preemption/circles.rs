@@ -35,6 +35,7 @@ pub fn begin(context: &mut RealFrame) {
         || clocks::is_ours_at(registers.rip)
         || trampolines::in_trampoline(registers.rip)
         || notices::cannot_preempt_at(registers.rip)
+        || registers.steps_itself()
     {
         return;
     }

@@ -102,7 +102,10 @@ fn begin_aside(registers: &mut Registers) -> bool {
     let preemption = &mut thread().preemption;
     let steps = core::mem::take(&mut preemption.aside);
     // Nobody is there any more for the steps of one that goes on unrecorded.
-    if process().log.broken != 0 || process().given_up.load(Ordering::Acquire) != 0 {
+    if process().log.broken != 0
+        || process().given_up.load(Ordering::Acquire) != 0
+        || registers.steps_itself()
+    {
         return false;
     }
     (preemption.steps_left, preemption.aside_steps) = (steps + 1, steps);
@@ -194,6 +197,11 @@ pub fn watch_again() {
 /// a place.
 fn approach(context: &mut RealFrame) {
     say(LogSubject::Preemption, "asked while computing", [context.rip, 0]);
+    if context.registers().steps_itself() {
+        // It has a trap behind each instruction, and so a boundary.
+        thread().preemption.watching = Watching::Nothing;
+        return;
+    }
     if trampolines::in_trampoline(context.rip) || notices::cannot_preempt_at(context.rip) {
         // A trampoline may lead back into a computation.
         return run_on(context, WATCH_NS);

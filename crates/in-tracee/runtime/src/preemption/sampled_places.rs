@@ -151,6 +151,11 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
     };
     context.rip = address;
     state.lift(index);
+    let registers = context.registers();
+    if registers.steps_itself() {
+        // Its own step leads over the place, which is planted again at the boundary behind that.
+        return true;
+    }
     if own_token::is_scheduled() {
         return on_forced(state, index, context);
     }
@@ -161,7 +166,6 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
         return true;
     }
     let goes_on = process().log.broken == 0 && process().given_up.load(Ordering::Acquire) == 0;
-    let registers = context.registers();
     if !goes_on || contention::is_alone() && !preempt::signal_is_due() && !encounters::signals_may_come() {
         return true;
     }
@@ -246,7 +250,7 @@ fn step_over(context: &mut RealFrame) {
 /// The thread goes on from a preemption with these registers: what stood there is planted again behind it.
 pub fn leave(registers: &mut Registers) {
     let is_at_place = own().is_lifted_at(registers.rip);
-    if is_at_place && process().log.broken == 0 {
+    if is_at_place && process().log.broken == 0 && !registers.steps_itself() {
         let preemption = &mut thread().preemption;
         (preemption.stepping, preemption.steps_over) = (true, true);
         registers.flags |= TRAP_FLAG;

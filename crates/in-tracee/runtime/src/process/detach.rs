@@ -70,6 +70,7 @@ pub fn execute(number: u64, args: &[u64; 6], reason: StopReason, text: &str) -> 
 /// Ends the log, and takes back from the process what can be taken back.
 fn end_recording(reason: u16, text: &str) {
     end_log(reason, text);
+    crate::address_space::outsiders::note_leaving();
     space().shared_count = 0;
     non_executable::give_back();
     crate::scheduler::private_futexes::wake_everybody();

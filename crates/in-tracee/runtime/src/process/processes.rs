@@ -115,9 +115,7 @@ pub fn clone3(registers: &mut Registers, args: &[u64; 6]) -> Done {
     let error = match bytes {
         0..FIRST_VERSION_BYTES => Some(errno::EINVAL),
         bytes if bytes > PAGE_BYTES => Some(errno::E2BIG),
-        // What a newer kernel would be asked for has to be left out here.
-        bytes if bytes > 88 => Some(errno::E2BIG),
-        bytes => (!memory::copy(given.as_mut_ptr() as u64, address, bytes)).then_some(errno::EFAULT),
+        bytes => read_extensible(&mut given, address, bytes),
     };
     let [flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_bytes, tls, place @ ..] = given;
     let error = error.or_else(|| {
@@ -138,6 +136,24 @@ pub fn clone3(registers: &mut Registers, args: &[u64; 6]) -> Done {
     let request =
         CloneRequest { flags: flags | exit_signal, stack, parent_tid, child_tid, tls, pidfd, place };
     clone(registers, number, 2, &request)
+}
+
+/// Reads a structure that newer kernels make longer: what is behind the part that is known has to be 0,
+/// else its error is E2BIG.
+fn read_extensible(known: &mut [u64], address: u64, bytes: u64) -> Option<u32> {
+    let known_bytes = size_of_val(known) as u64;
+    if !memory::copy(known.as_mut_ptr() as u64, address, bytes.min(known_bytes)) {
+        return Some(errno::EFAULT);
+    }
+    // As the kernel, which finds a byte that is not 0 before memory that is not there.
+    for place in known_bytes..bytes {
+        match memory::read::<u8>(address + place) {
+            Some(0) => (),
+            Some(_) => return Some(errno::E2BIG),
+            None => return Some(errno::EFAULT),
+        }
+    }
+    None
 }
 
 fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRequest) -> Done {
@@ -240,6 +256,8 @@ fn clone(registers: &mut Registers, number: u64, count: usize, request: &CloneRe
         if !waits && segment != NO_SEGMENT {
             encounters::note_birth(segment);
         }
+    } else {
+        encounters::note_lone_birth();
     }
     // In a lab others run before the call returns, and the child has left our memory by then.
     let lets_others_run = is_vfork && lab_slot.is_some() && !waits && result > 0 && process().shares_token;

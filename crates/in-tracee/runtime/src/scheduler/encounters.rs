@@ -4,11 +4,11 @@
 //!
 //! Invariant: only recording stops so. A signal that comes meanwhile is delivered where the process is.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use linux_abi::general as nr;
 
-use crate::ground::kernel;
+use crate::ground::{kernel, notices};
 use crate::scheduler::strategy::strategy;
 use crate::scheduler::{chaos, contention, fairness, own_token};
 use crate::state::block::{process, session};
@@ -27,8 +27,12 @@ const SYNCHRONOUS: [u32; 7] =
 static NEWBORN: AtomicU32 = AtomicU32::new(0);
 /// How often the token had changed hands when a thread was made last, plus one; 0: none was.
 static NEWBORN_THREAD: AtomicU32 = AtomicU32::new(0);
-/// The process has set a timer.
-static HAS_TIMER: AtomicBool = AtomicBool::new(false);
+/// Who may send signals to the process but others that are there: bits.
+static SENDERS: AtomicU32 = AtomicU32::new(0);
+/// A timer that the process has set.
+const TIMER: u32 = 1;
+/// A process that it has made, which shares no memory with it, and whose signals nobody has waited for yet.
+const NEWBORN_ALONE: u32 = 2;
 
 /// The process, in this segment, was made. Who made it may be over before it begins, and make no call until
 /// then: it often lets it go first, some steps on.
@@ -39,6 +43,15 @@ pub fn note_birth(segment: u64) {
     NEWBORN.store(segment as u32 + 1, Ordering::Relaxed);
     if chaos::below(4) != 0 {
         fairness::goes_aside_by_chance();
+    }
+}
+
+/// The process has made one that shares no memory with it. Its signals may come before the next call, if
+/// there is one.
+pub fn note_lone_birth() {
+    if chaos::is_on() && !own_token::is_scheduled() && signals_may_come() {
+        SENDERS.fetch_or(NEWBORN_ALONE, Ordering::Relaxed);
+        notices::boundary_of_chaos();
     }
 }
 
@@ -78,7 +91,7 @@ pub fn await_birth() {
 /// The process is about to make this call.
 pub fn note_call(number: u64) {
     if matches!(number as u32, nr::__NR_alarm | nr::__NR_setitimer | nr::__NR_timer_settime) {
-        HAS_TIMER.store(true, Ordering::Relaxed);
+        SENDERS.fetch_or(TIMER, Ordering::Relaxed);
     }
 }
 
@@ -89,7 +102,7 @@ pub fn has_others() -> bool {
 
 /// True where handlers of the program may run at any time: somebody of the recording may send signals.
 pub fn signals_may_come() -> bool {
-    let has_senders = has_others() || HAS_TIMER.load(Ordering::Relaxed);
+    let has_senders = has_others() || SENDERS.load(Ordering::Relaxed) & TIMER != 0;
     let may_come = |signal: u32| process().actions().are_handled(signal) && !SYNCHRONOUS.contains(&signal);
     has_senders && (1..=64).any(may_come)
 }
@@ -97,7 +110,14 @@ pub fn signals_may_come() -> bool {
 /// The process, which is alone, stands between two instructions: others run until a signal comes, or for a
 /// time. True if one came that can be delivered here.
 pub fn await_signal(has_come: &dyn Fn() -> bool) -> bool {
-    let most_ns = if own_token::is_scheduled() { FORCED_MAX_NS } else { contention::longest_away_ns() };
+    // One that was just made needs some time before it can send any.
+    let senders = SENDERS.fetch_and(!NEWBORN_ALONE, Ordering::Relaxed);
+    let awaits_newborn = senders & NEWBORN_ALONE != 0 && chaos::below(2) == 0;
+    let most_ns = match own_token::is_scheduled() {
+        true => FORCED_MAX_NS,
+        false if awaits_newborn => BIRTH_MAX_NS,
+        false => contention::longest_away_ns(),
+    };
     let until_ns = kernel::monotonic_ns() + most_ns;
     // More of the same kind are lost behind the first, as where others have the processor.
     let waits_for_more = !own_token::is_scheduled() && chaos::below(2) == 0;

@@ -57,6 +57,8 @@ pub struct MappedFiles {
     pub copy_count: usize,
     /// That there are too many.
     pub has_told: bool,
+    /// Replay: a private mapping shows what stands for a shared file.
+    pub has_private_views: bool,
     pub files: Places,
     pub copies: [Copied; COPIES],
 }
@@ -97,6 +99,8 @@ pub struct Copied {
     pub shown: [u64; 2],
     /// Where its first content came from.
     pub source: Source,
+    /// Its mode says already that the content may be another one by now.
+    pub is_told_changed: bool,
 }
 
 /// Where the first content of a mapping's file comes from.

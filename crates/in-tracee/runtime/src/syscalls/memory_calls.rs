@@ -9,8 +9,8 @@ use crate::address_space::mapped_files::{self, Place};
 use crate::address_space::recorded_places::{map_at, map_kept};
 use crate::address_space::shared_ranges::{forget_shared, note_shared};
 use crate::address_space::{
-    foreign_writes, outsider_signs, outsiders, packet_rings, page_tracker, partial_effects, region,
-    shared_writes, unforked,
+    foreign_writes, outsider_signs, outsiders, packet_rings, page_tracker, partial_effects, private_views,
+    region, shared_writes, unforked,
 };
 use crate::checkpoint::take::increments::tracking;
 use crate::code::{clocks, non_executable, one_processor, own_vdso, sites};
@@ -20,6 +20,7 @@ use crate::ground::proc_files::Path;
 use crate::ground::registers::Registers;
 use crate::ground::{kernel, map_changes};
 use crate::log::call_event::{begin_call, consume, inject_with, recorded_result};
+use crate::log::file_extents;
 use crate::log::kept_files::{self, Kept};
 use crate::scheduler::shared_files;
 use crate::state::block::{process, space};
@@ -320,6 +321,7 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
         bytes <= COPIED_BYTES_MAX || reference.map_or(0, kept_bytes) <= COPIED_BYTES_MAX
     };
     let shared = !anonymous && is_shared && (writable || is_logged || is_small());
+    let is_first = reference.is_some_and(|(.., identity)| mapped_files::object_of(identity).is_none());
     let common = source
         .zip(reference)
         .and_then(|(source, (.., identity))| mapped_files::common_copy(source, identity, shared, !writable));
@@ -332,6 +334,9 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
                 mapped_files::grow(fd, offset + logged_bytes(word));
             }
             map_at(start, bytes, real_protection, flags, fd, offset);
+            if !is_shared {
+                private_views::note();
+            }
         }
         _ => map_kept(start, bytes, real_protection, real_flags, content),
     }
@@ -341,6 +346,16 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
         let only_shows = is_shared && !writable;
         let end = start + pages(bytes);
         mapped_files::note(Place { start, end, identity, offset, only_shows, is_private: !is_shared });
+    }
+    if let (Some(fd), Some((_, offset, identity))) = (common, reference)
+        && is_shared
+    {
+        if is_first {
+            private_views::follow(identity, fd);
+        }
+        if is_logged {
+            clear_holes(fd, offset, logged_bytes(word));
+        }
     }
     let result = inject_with(word, registers, &mut |_, _, _, _| {});
     if writable_first && protection != 3 {
@@ -357,6 +372,13 @@ fn replay_mmap(registers: &Registers, args: &[u64; 6], anonymous: bool) -> Done 
         }
     }
     Done::Result(result)
+}
+
+/// Replay: a part that the log has no content for was a hole in the file when it was mapped, whatever was stored there before.
+fn clear_holes(object: i32, offset: u64, there: u64) {
+    if kept_files::has_holes_left_out(there) {
+        file_extents::punch(object, offset, there);
+    }
 }
 
 /// How many bytes of content the event at hand logs: the address of an empty blob

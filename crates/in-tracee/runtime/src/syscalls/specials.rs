@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 
 use events::{Header, Tag};
 use linux_abi::{errno, general as nr};
-use syscall_model::{Arg, Special};
+use syscall_model::{ARCH_PRCTL, Act, Arg, PRCTL, Special, Variant};
 
 use crate::address_space::logged_calls::log_call;
 use crate::code::{clocks, gs};
@@ -94,6 +94,7 @@ pub fn execute(special: Special, number: u64, registers: &mut Registers, model: 
             plain(registers, number, &args, model)
         }
         Special::FutexPi => priority_futexes::execute(registers, number, &args, model),
+        Special::PerfEventOpen => perf_event_open(registers, number, &args, model),
         Special::Namespaces => change(registers, number, &args, model),
         Special::Receive | Special::GetRobustList | Special::PidfdGetfd => {
             plain(registers, number, &args, model)
@@ -308,7 +309,10 @@ fn arch_prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
     const ARCH_SET_FS: u64 = 0x1002;
     const ARCH_GET_FS: u64 = 0x1003;
     const ARCH_GET_GS: u64 = 0x1004;
-    match args[0] {
+    const ARCH_GET_CPUID: u64 = 0x1011;
+    const ARCH_SET_CPUID: u64 = 0x1012;
+    const ARCH_REQ_XCOMP_PERM: u64 = 0x1023;
+    match args[0] & 0xffff_ffff {
         // gs is the runtime's.
         ARCH_SET_GS if !gs::can_be_shared() => reject(registers, number, args, 2, errno::EPERM),
         ARCH_SET_GS => {
@@ -336,8 +340,23 @@ fn arch_prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
             let result = if written { 0 } else { -i64::from(errno::EFAULT) };
             own(registers, number, args, 2, result, &[(args[1], 8)])
         }
-        // cpuid faulting, AMX permission, shadow stacks: as on a machine without.
-        _ => reject(registers, number, args, 2, errno::EINVAL),
+        // The traps are the runtime's: the program never has cpuid disabled.
+        ARCH_GET_CPUID => own(registers, number, args, 2, 1, &[]),
+        ARCH_SET_CPUID => reject(registers, number, args, 2, errno::EINVAL),
+        // Tile registers are larger than what the runtime saves of the processor: as on a machine without.
+        ARCH_REQ_XCOMP_PERM => reject(registers, number, args, 2, errno::EOPNOTSUPP),
+        option => by_option(registers, number, args, ARCH_PRCTL.find(option)),
+    }
+}
+
+/// An option of prctl or arch_prctl for which the runtime has no code: what its row says.
+fn by_option(registers: &Registers, number: u64, args: &[u64; 6], variant: Option<&'static Variant>) -> Done {
+    let Some(variant) = variant else {
+        return reject(registers, number, args, 5, errno::EINVAL);
+    };
+    match variant.act {
+        Act::Reject(_) => reject(registers, number, args, variant.args.len(), errno::EINVAL),
+        _ => plain(registers, number, args, variant.args),
     }
 }
 
@@ -399,16 +418,22 @@ fn prctl(registers: &Registers, number: u64, args: &[u64; 6]) -> Done {
             own(registers, number, args, 5, result, &[(args[1], 8)])
         }
         PR_GET_SECCOMP => own(registers, number, args, 5, filters::mode(), &[]),
-        option => match syscall_model::PRCTL.find(option) {
-            Some(variant) => match variant.act {
-                syscall_model::Act::Reject(_) => {
-                    reject(registers, number, args, variant.args.len(), errno::EINVAL)
-                }
-                _ => plain(registers, number, args, variant.args),
-            },
-            None => reject(registers, number, args, 5, errno::EINVAL),
-        },
+        option => by_option(registers, number, args, PRCTL.find(option)),
     }
+}
+
+/// perf_event_open(2). With `sigtrap` the kernel stops the program at instructions that replay cannot
+/// know beforehand: as before Linux 5.13, which had no such bit.
+fn perf_event_open(registers: &Registers, number: u64, args: &[u64; 6], model: &'static [Arg]) -> Done {
+    const FLAGS_OFFSET: u64 = 40;
+    const SIGNAL: u64 = 1 << 37;
+    let bytes = memory::read::<u32>(args[0].wrapping_add(4)).unwrap_or(0);
+    let flags = memory::read::<u64>(args[0].wrapping_add(FLAGS_OFFSET)).unwrap_or(0);
+    // A size of 0 means the first version of the structure, of 64 bytes.
+    if (bytes == 0 || u64::from(bytes) >= FLAGS_OFFSET + 8) && flags & SIGNAL != 0 {
+        return reject(registers, number, args, model.len(), errno::EINVAL);
+    }
+    plain(registers, number, args, model)
 }
 
 /// A filter of ours intercepts the calls.

@@ -31,6 +31,7 @@ mod request {
     pub const GETEVENTMSG: u64 = 0x4201;
     pub const GETSIGINFO: u64 = 0x4202;
     pub const GETREGSET: u64 = 0x4204;
+    pub const SETREGSET: u64 = 0x4205;
     pub const SEIZE: u64 = 0x4206;
     pub const PEEKSIGINFO: u64 = 0x4209;
     pub const GETSIGMASK: u64 = 0x420a;
@@ -121,6 +122,8 @@ fn written(args: &[u64; 6], result: u64) -> [(u64, u64); 2] {
             let vector = memory::read::<[u64; 2]>(data).unwrap_or_default();
             return [(vector[0], vector[1]), (data, size_of_val(&vector) as u64)];
         }
+        // Of a longer vector the length becomes that of what was read.
+        request::SETREGSET => size_of::<[u64; 2]>() as u64,
         _ => 0,
     };
     [(data, bytes), (0, 0)]

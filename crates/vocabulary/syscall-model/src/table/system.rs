@@ -3,7 +3,7 @@
 use crate::flags::system::{GETRANDOM, MODULE, REBOOT, SYSLOG};
 use crate::notation::*;
 use crate::row::Act::Variant;
-use crate::row::{Len::*, Row, Shape::*, When::*};
+use crate::row::{Len::*, Row, Shape::*, Special::PerfEventOpen, When::*};
 use crate::variants::{QUOTACTL, QUOTACTL_FD, SYSFS};
 
 const PORTS: &str = "instructions that reach the ports of devices cannot be recorded";
@@ -40,7 +40,7 @@ pub(super) const ROWS: &[Row] = rows! {
     246 kexec_load(entry: ADDRESS, nr_segments: SIZE, segments: reads(Opaque, ArgTimes(1, 32)), flags: HEX);
     // Where it does not know the size it writes the one that it knows.
     298 perf_event_open(attr: updates(Always, Opaque, Counted { header: 0, at: 4, each: 1 }), pid: PID,
-        cpu: INT, group_fd: INT, flags: HEX);
+        cpu: INT, group_fd: INT, flags: HEX) => execute(PerfEventOpen);
     313 finit_module(fd: FD, uargs: TEXT, flags: of(&MODULE)), blocks;
     318 getrandom(buf: fills(Bytes), count: SIZE, flags: of(&GETRANDOM)), blocks;
     320 kexec_file_load(kernel_fd: FD, initrd_fd: FD, cmdline_len: SIZE, cmdline: reads(Bytes, Arg(2)),
