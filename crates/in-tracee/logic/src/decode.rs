@@ -388,12 +388,16 @@ pub fn shows_flags(code: &[u8]) -> bool {
     matches!(code, [0x9c | 0x9d | 0xcf | 0xcc, ..] | [0x66 | 0x48, 0x9c | 0x9d | 0xcf, ..])
 }
 
+/// popf and iret: the flags behind them are those that the program has set.
+pub fn sets_flags(code: &[u8]) -> bool {
+    matches!(code, [0x9d | 0xcf, ..] | [0x66 | 0x48, 0x9d | 0xcf, ..])
+}
+
 /// If the instruction, which was stepped, is pushf, it pushed our trap flag.
 pub fn hide_trap_flag(memory: &impl Memory, from: u64, stack: u64) {
     let (mut code, mut flags) = ([0u8; 2], [0u8; 2]);
     if memory.read_into(from, &mut code)
-        && shows_flags(&code)
-        && (code[0] == 0x9c || code[1] == 0x9c)
+        && matches!(code, [0x9c, _] | [0x66 | 0x48, 0x9c])
         && memory.read_into(stack, &mut flags)
     {
         memory.write_from(stack, &(u16::from_le_bytes(flags) & !(TRAP_FLAG as u16)).to_le_bytes());

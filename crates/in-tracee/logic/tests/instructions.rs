@@ -196,10 +196,20 @@ fn a_pushed_trap_flag_is_hidden() {
     let memory = Stretch::of(START, [[0x9c; 16].as_slice(), &[0x46, 0x03, 0, 0]].concat());
     decode::hide_trap_flag(&memory, START, START + 16);
     assert_eq!(memory.bytes.borrow()[16..], [0x46, 0x03 & !(TRAP_FLAG >> 8) as u8, 0, 0]);
-    // Nothing is pushed by another one.
-    let memory = Stretch::of(START, [[0x90; 16].as_slice(), &[0x46, 0x03, 0, 0]].concat());
-    decode::hide_trap_flag(&memory, START, START + 16);
-    assert_eq!(memory.bytes.borrow()[16..], [0x46, 0x03, 0, 0]);
+    // Nothing is pushed by another one, before a pushf or not.
+    for others in [[0x90; 2], [0x9d, 0x9c], [0xcc, 0x9c]] {
+        let memory = Stretch::of(START, [others.repeat(8).as_slice(), &[0x46, 0x03, 0, 0]].concat());
+        decode::hide_trap_flag(&memory, START, START + 16);
+        assert_eq!(memory.bytes.borrow()[16..], [0x46, 0x03, 0, 0]);
+    }
+}
+
+#[test]
+fn flags_that_are_set_are_the_programs() {
+    for code in [[0x9d, 0x90], [0xcf, 0x90], [0x66, 0x9d], [0x48, 0xcf]] {
+        assert!(decode::sets_flags(&code) && decode::shows_flags(&code));
+    }
+    assert!(![[0x9c, 0x9d], [0x66, 0x9c], [0x90, 0x9d]].iter().any(|code| decode::sets_flags(code)));
 }
 
 proptest! {

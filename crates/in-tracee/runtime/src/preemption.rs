@@ -16,4 +16,5 @@ pub mod replay_trap_body;
 pub mod replay_trap_guard;
 pub mod replay_trap_stub;
 pub mod sampled_places;
+pub mod single_steps;
 pub mod volatile_words;

@@ -10,10 +10,10 @@ use runtime_logic::{circles, word_sums};
 use crate::code::{clocks, trampolines};
 use crate::ground::frame::{self, RealFrame};
 use crate::ground::memory::Program;
-use crate::ground::registers::{REGISTER_WORDS, Registers, TRAP_FLAG, fs_base};
+use crate::ground::registers::{REGISTER_WORDS, Registers, fs_base};
 use crate::ground::{decode, notices};
 use crate::preemption::loop_iterations::words_around;
-use crate::preemption::{preempt, preemption_place, preemption_point};
+use crate::preemption::{preempt, preemption_place, preemption_point, single_steps};
 use crate::state::block::{process, thread};
 use crate::state::preemption::{Circle, Phase};
 use crate::state::runtime_log::{LogSubject, say};
@@ -84,7 +84,7 @@ fn step_on(context: &mut RealFrame, registers: &Registers) {
     };
     preemption.circle.named = named;
     preemption.stepping = true;
-    context.flags |= TRAP_FLAG;
+    single_steps::begin(context);
 }
 
 /// The program has come to this state: false if it is known not to compute in a circle, or not soon enough.

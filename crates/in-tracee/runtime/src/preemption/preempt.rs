@@ -18,11 +18,12 @@ use core::sync::atomic::Ordering;
 
 use crate::code::{clocks, sites, trampolines};
 use crate::ground::frame::RealFrame;
-use crate::ground::registers::{Registers, TRAP_FLAG};
+use crate::ground::registers::Registers;
 use crate::ground::{decode, memory, notices};
 use crate::preemption::preemption_timer::{Purpose, now_ns};
 use crate::preemption::{
-    circles, loop_iterations, preemption_place, preemption_point, sampled_places, volatile_words,
+    circles, loop_iterations, preemption_place, preemption_point, sampled_places, single_steps,
+    volatile_words,
 };
 use crate::scheduler::preemption_cost::STEP_NS;
 use crate::scheduler::spinning_threads::{SPUN, threads_spin};
@@ -112,7 +113,7 @@ fn begin_aside(registers: &mut Registers) -> bool {
     preemption.way_from_ns = if chaos::is_on() { now_ns() } else { 0 };
     (preemption.way_aside, preemption.stepping) = (WayAside::Leaves, true);
     thread().is_asked = true;
-    registers.flags |= TRAP_FLAG;
+    single_steps::begin_with(registers);
     true
 }
 
@@ -123,7 +124,7 @@ fn run_on(context: &mut RealFrame, for_ns: u64) {
         preemption.steps_left = STEPS_FOR_TIMER;
         preemption.spent_ns += u64::from(STEPS_FOR_TIMER) * STEP_NS;
         preemption.stepping = true;
-        context.flags |= TRAP_FLAG;
+        single_steps::begin(context);
     }
 }
 
@@ -338,7 +339,7 @@ fn is_watched() -> bool {
 
 /// A single step of the search for a good place.
 pub fn on_step(context: &mut RealFrame) {
-    context.flags &= !TRAP_FLAG;
+    single_steps::end(context);
     if sampled_places::on_step(context) || circles::on_step(context) {
         return;
     }
@@ -359,7 +360,7 @@ pub fn on_step(context: &mut RealFrame) {
     if goes_on {
         preemption.steps_left -= u32::from(!is_ours && preemption.steps_left > 1);
         preemption.stepping = true;
-        context.flags |= TRAP_FLAG;
+        single_steps::begin(context);
     } else if core::mem::take(&mut preemption.way_aside) != WayAside::None {
         preemption.steps_left = 0;
         preemption.is_aside = true;
@@ -453,7 +454,7 @@ fn point_near(context: &mut RealFrame) {
         || process().has_agent();
     if !good && !decode::shows_flags(&code) && preemption.search.goes_on(context.rip) {
         preemption.stepping = true;
-        context.flags |= TRAP_FLAG;
+        single_steps::begin(context);
         return;
     }
     preemption.search.end(context.rip);

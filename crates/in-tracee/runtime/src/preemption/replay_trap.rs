@@ -18,13 +18,14 @@ use crate::ground::decode::{self, ARITHMETIC_FLAGS, JUMP_BYTES, Moved, Run};
 use crate::ground::float_place::FloatPlace;
 use crate::ground::frame::{self, RealFrame};
 use crate::ground::owned::{Held, Owned};
-use crate::ground::registers::{Registers, TRAP_FLAG};
+use crate::ground::registers::Registers;
 use crate::ground::{kernel, memory, notices};
 use crate::preemption::counters;
 use crate::preemption::preemption_point::{self, BODY_WORDS, STATE_FLAGS, state_words};
 use crate::preemption::replay_trap_body::Body;
 use crate::preemption::replay_trap_guard::is_writable;
 use crate::preemption::replay_trap_stub::{self, Layout, Writer, jump_to};
+use crate::preemption::single_steps;
 use crate::state::block::process;
 use crate::state::preemption::{CONDITIONS, Condition, ReplayTrap};
 use crate::state::runtime_log::{LogSubject, say};
@@ -387,7 +388,7 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
         put_code(replay_trap.address, &replay_trap.original[..1]);
         replay_trap.stepping_over = true;
         context.rip = replay_trap.address;
-        context.flags |= TRAP_FLAG;
+        single_steps::begin(context);
     }
     true
 }
@@ -396,7 +397,7 @@ pub fn on_trap(context: &mut RealFrame) -> bool {
 pub fn on_step(context: &mut RealFrame) -> bool {
     let replay_trap = &mut *replay_trap();
     if core::mem::take(&mut replay_trap.steps_to_put_down) {
-        context.flags &= !TRAP_FLAG;
+        single_steps::end(context);
         put_down(replay_trap.wants_breakpoint);
         return true;
     }
@@ -404,7 +405,7 @@ pub fn on_step(context: &mut RealFrame) -> bool {
         return false;
     }
     replay_trap.stepping_over = false;
-    context.flags &= !TRAP_FLAG;
+    single_steps::end(context);
     put_code(replay_trap.address, &[0xcc]);
     true
 }
@@ -428,7 +429,7 @@ pub fn on_write(signal: u32, address: u64, context: &mut RealFrame, inside: bool
     }
     lift();
     replay_trap.steps_to_put_down = true;
-    context.flags |= TRAP_FLAG;
+    single_steps::begin(context);
     true
 }
 

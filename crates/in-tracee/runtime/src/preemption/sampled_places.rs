@@ -22,11 +22,10 @@ use crate::ground::decode::Registers;
 use crate::ground::frame::RealFrame;
 use crate::ground::memory::Program;
 use crate::ground::owned::{Held, Owned};
-use crate::ground::registers::TRAP_FLAG;
 use crate::ground::{image_functions, memory};
 use crate::preemption::executed_functions::{self, Entered, ExecutedFunctions};
 use crate::preemption::preemption_timer::now_ns;
-use crate::preemption::{preempt, preemption_point};
+use crate::preemption::{preempt, preemption_point, single_steps};
 use crate::scheduler::strategy::strategy;
 use crate::scheduler::{chaos, contention, encounters, forced, own_token};
 use crate::state::block::{process, session, thread};
@@ -244,7 +243,7 @@ fn step_over(context: &mut RealFrame) {
     if !preemption.stepping {
         (preemption.stepping, preemption.steps_over) = (true, true);
     }
-    context.flags |= TRAP_FLAG;
+    single_steps::begin(context);
 }
 
 /// The thread goes on from a preemption with these registers: what stood there is planted again behind it.
@@ -253,7 +252,7 @@ pub fn leave(registers: &mut Registers) {
     if is_at_place && process().log.broken == 0 && !registers.steps_itself() {
         let preemption = &mut thread().preemption;
         (preemption.stepping, preemption.steps_over) = (true, true);
-        registers.flags |= TRAP_FLAG;
+        single_steps::begin_with(registers);
     } else {
         own().plant_lifted(0);
     }
@@ -271,7 +270,7 @@ pub fn on_step(context: &mut RealFrame) -> bool {
     preemption.steps_over = is_there || clocks::is_ours_at(context.rip);
     preemption.stepping = preemption.steps_over;
     if preemption.steps_over {
-        context.flags |= TRAP_FLAG;
+        single_steps::begin(context);
     } else if preempt::signal_is_due() {
         // It came while the thread was on its way over the place, and set no timer.
         preempt::signal_waits();

@@ -20,6 +20,8 @@ pub struct Preemption {
     /// Nanoseconds spent on the preemption at hand so far.
     pub spent_ns: u64,
     pub stepping: bool,
+    /// Where the step at hand began, also one of the replay trap's; 0: none is.
+    pub stepped_from: u64,
     /// Steps that stand for a timer that there is not, or lead aside.
     pub steps_left: u32,
     /// From the boundary at hand on, the thread is to be preempted so many steps on; 0: it is not.
