@@ -38,6 +38,14 @@ pub enum Record {
         node: usize,
         end: NodeEnd,
     },
+    /// The command of an event failed.
+    Command {
+        at_ns: u64,
+        node: usize,
+        command: Vec<String>,
+        /// Its exit status, or 128 and the number of the signal that killed it.
+        code: i32,
+    },
     Unsupported {
         at_ns: u64,
         node: Option<usize>,
@@ -60,6 +68,7 @@ impl Record {
             Record::Output { at_ns, .. }
             | Record::Event { at_ns, .. }
             | Record::End { at_ns, .. }
+            | Record::Command { at_ns, .. }
             | Record::Unsupported { at_ns, .. }
             | Record::Preempted { at_ns, .. } => *at_ns,
         }

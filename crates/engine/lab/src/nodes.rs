@@ -5,7 +5,7 @@
 
 mod ends;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::Read;
 use std::net::SocketAddr;
@@ -80,8 +80,8 @@ struct Node {
     orders: VecDeque<Answer>,
     /// How many commands of events are to begin.
     due_commands: usize,
-    /// Those that have not ended, by their ids in the node.
-    commands: BTreeSet<i32>,
+    /// The events of those that have not ended, by their ids in the node.
+    commands: BTreeMap<i32, usize>,
     looks: bool,
     outputs: Vec<File>,
 }
@@ -212,7 +212,7 @@ impl Engine {
                 Ok(Outcome::Answer(Answer::result(0)))
             }
             LAB_COMMAND => {
-                self.note_command(slot, words[1] != 0, words[2] as i32);
+                self.note_command(slot, words[1] != 0, words[2] as i32, (words[2] >> 32) as u32);
                 Ok(Outcome::Answer(Answer::result(0)))
             }
             LAB_LAYER => Ok(self.note_layer(slot, words[1], words[2])),

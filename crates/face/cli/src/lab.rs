@@ -234,9 +234,7 @@ fn first_preempted(spec: &Spec, said: &[Record]) -> String {
             let name = node.and_then(|node| spec.nodes.get(node)).map_or("lab", |node| node.name.as_str());
             Some(format!(" (thread {thread} of {name}, at {place})"))
         }
-        Record::Output { .. } | Record::Event { .. } | Record::End { .. } | Record::Unsupported { .. } => {
-            None
-        }
+        _ => None,
     });
     text.unwrap_or_default()
 }
@@ -258,7 +256,9 @@ fn said(dir: &Path) -> Vec<Record> {
 /// Where two runs say something else for the first time: a node's line in both, with its times.
 fn first_other_output(spec: &Spec, node: usize, said: &[Vec<Record>; 2]) -> String {
     let of_node = |record: &&Record| match record {
-        Record::Output { node: of, .. } | Record::End { node: of, .. } => *of == node,
+        Record::Output { node: of, .. } | Record::End { node: of, .. } | Record::Command { node: of, .. } => {
+            *of == node
+        }
         _ => false,
     };
     let shown = show::Shown::new(spec, false, None);

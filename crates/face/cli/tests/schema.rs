@@ -159,7 +159,7 @@ between = ["one", "two"]
     let mut said = vec![lines.next().expect("it says something").expect("text")];
     let asked: [(&str, &[&str]); 7] = [
         ("lab_ps", &["lab", "ps", "--json"]),
-        ("lab_done", &["lab", "exec", "--json", "one", "--", "echo", "hello"]),
+        ("lab_done", &["lab", "exec", "--json", "one", "--", "false"]),
         ("lab_done", &["lab", "link", "--json", "one", "two", "--delay", "5ms"]),
         ("lab_done", &["lab", "checkpoint", "--json"]),
         ("lab_back", &["lab", "back", "--json"]),

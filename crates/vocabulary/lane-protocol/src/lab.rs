@@ -182,7 +182,8 @@ pub const LAB_ENDED: u64 = LAB_CALL + 3;
 /// Of [`LAB_CALL`]: a layer of files is there: its device, and that of what it lies on; or 0, and the error
 /// with which it was refused.
 pub const LAB_LAYER: u64 = LAB_CALL + 4;
-/// Of [`LAB_CALL`]: the command of an event began (1) or ended (0), which has this id in its node.
+/// Of [`LAB_CALL`]: the command of an event began (1) or ended (0), which has this id in its node; and, in the word's upper
+/// half, the event's number or the exit status (128 and a signal's number).
 pub const LAB_COMMAND: u64 = LAB_CALL + 5;
 /// The last of [`LAB_CALL`].
 pub const LAB_CALL_LAST: u64 = LAB_CALL + 15;

@@ -316,7 +316,11 @@ python3 -c 'import socket; print(socket.create_connection(("server", 7000)).recv
             node = "one"
             command = ["nobody-knows-this"]
         "#,
-        says: &["one | ! nobody-knows-this cannot be started", "    9.000000 one | * ended with 0"],
+        says: &[
+            "one | ! nobody-knows-this cannot be started",
+            "    3.000000 one | * `nobody-knows-this` failed: it ended with 127",
+            "    9.000000 one | * ended with 0",
+        ],
         ..PLAIN
     },
     // Who takes datagrams serves those that have ended, too: where it waits without a time, and where it looks about now and then.

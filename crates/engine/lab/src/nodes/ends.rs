@@ -8,6 +8,7 @@ use super::{Node, NodeEnd, order, order_word};
 use crate::engine::Engine;
 use crate::log::Record;
 use crate::placeholders;
+use crate::spec::Action;
 
 /// How long one that serves is waited for that may end by itself, where nobody else is left: one that began to listen only
 /// then, one that takes datagrams, which may be on their way, and those beside one that was killed, which deal with that.
@@ -73,7 +74,7 @@ impl Engine {
     /// Whether the command of an event has to begin yet, or has not ended and does not serve.
     fn awaits_commands(&self) -> bool {
         let is_awaited = |(node, one): (usize, &Node)| {
-            one.due_commands > 0 || one.commands.iter().any(|&command| !self.command_serves(node, command))
+            one.due_commands > 0 || one.commands.keys().any(|&command| !self.command_serves(node, command))
         };
         self.nodes.nodes.iter().enumerate().any(is_awaited)
     }
@@ -112,17 +113,23 @@ impl Engine {
         self.nodes.orders = VecDeque::from([order_word(order::END, 0)]);
     }
 
-    /// The command of an event began, or ended. One that begins may come to serve.
-    pub(super) fn note_command(&mut self, slot: u32, begins: bool, inner_pid: i32) {
+    /// The command of an event began, of this number, or ended, with this status. One that begins may come to serve.
+    pub(super) fn note_command(&mut self, slot: u32, begins: bool, inner_pid: i32, number_or_status: u32) {
         let Some(node) = self.processes.node_of(slot) else { return };
         let of_node = &mut self.nodes.nodes[node];
         if begins {
             of_node.due_commands = of_node.due_commands.saturating_sub(1);
-            of_node.commands.insert(inner_pid);
+            of_node.commands.insert(inner_pid, number_or_status as usize);
             self.note_listening();
         } else {
-            of_node.commands.remove(&inner_pid);
+            let event = of_node.commands.remove(&inner_pid);
             self.sweep();
+            let action = event.and_then(|number| self.spec.events.get(number)).map(|event| &event.action);
+            if let Some(Action::Run { command, .. }) = action.filter(|_| number_or_status != 0) {
+                let command = command.clone();
+                let (at_ns, code) = (self.now_ns, number_or_status as i32);
+                self.log.record(Record::Command { at_ns, node, command, code });
+            }
             self.end_if_over(None);
         }
     }

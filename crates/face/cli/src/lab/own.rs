@@ -183,10 +183,10 @@ fn serve(dir: &Path, node: usize) -> Result<ExitCode, String> {
                 if let Some(Action::Run { command, .. }) = spec.events.get(event).map(|event| &event.action) {
                     let pid = spawn(dir, node, &spec.nodes[node], command);
                     // One that cannot be started has no id, and ends at once.
-                    lab_call(LAB_COMMAND, [1, pid.unwrap_or(0) as u64]);
+                    lab_call(LAB_COMMAND, [1, pid.unwrap_or(0) as u64 | (event as u64) << 32]);
                     match pid {
                         Some(pid) => _ = commands.insert(pid),
-                        None => _ = lab_call(LAB_COMMAND, [0, 0]),
+                        None => _ = lab_call(LAB_COMMAND, [0, u64::from(exit::NOT_FOUND) << 32]),
                     }
                 }
             }
@@ -238,7 +238,7 @@ fn reap(main: &mut Option<i32>, commands: &mut BTreeSet<i32>) {
             *main = None;
             lab_call(LAB_ENDED, [0, code as u64]);
         } else if commands.remove(&pid.as_raw()) {
-            lab_call(LAB_COMMAND, [0, pid.as_raw() as u64]);
+            lab_call(LAB_COMMAND, [0, pid.as_raw() as u64 | (code as u64) << 32]);
         }
     }
 }

@@ -22,7 +22,9 @@ impl Shown {
     /// Shows one record.
     pub fn record(&mut self, record: &Record) {
         let node = match record {
-            Record::Output { node, .. } | Record::End { node, .. } => Some(*node),
+            Record::Output { node, .. } | Record::End { node, .. } | Record::Command { node, .. } => {
+                Some(*node)
+            }
             Record::Unsupported { node, .. } | Record::Preempted { node, .. } => *node,
             Record::Event { .. } => None,
         };
@@ -68,6 +70,9 @@ impl Shown {
             }
             Record::Event { at_ns, action } => (at_ns, format!("* {}", self.action(action))),
             Record::End { at_ns, end, .. } => (at_ns, format!("* {}", end_text(*end))),
+            Record::Command { at_ns, command, code, .. } => {
+                (at_ns, format!("* `{}` failed: it ended with {code}", escaped(&command.join(" "))))
+            }
             Record::Unsupported { at_ns, what, .. } => (at_ns, format!("* not there in a lab: {what}")),
             Record::Preempted { at_ns, thread, place, .. } => {
                 (at_ns, format!("* thread {thread} was preempted, which computed at {place}"))
