@@ -23,6 +23,8 @@ pub struct Host {
     pub addresses: Vec<IpAddr>,
     /// False while it has no power.
     pub up: bool,
+    /// What it was there for is done: who takes its datagrams serves nobody by that.
+    pub is_done: bool,
     pub(crate) next_port: u16,
 }
 
@@ -38,7 +40,7 @@ fn key(from: HostId, to: HostId) -> u64 {
 impl Fabric {
     /// One more host, without links.
     pub fn add_host(&mut self, addresses: Vec<IpAddr>) -> HostId {
-        self.hosts.push(Host { addresses, up: true, next_port: PORTS_FROM });
+        self.hosts.push(Host { addresses, up: true, is_done: false, next_port: PORTS_FROM });
         self.parts.push(0);
         HostId(self.hosts.len() - 1)
     }
@@ -75,11 +77,16 @@ impl Fabric {
 
     /// A host loses power: its sockets are gone, and nobody is told. Or it gets power.
     pub fn set_power(&mut self, host: HostId, up: bool) {
-        self.hosts[host.0].up = up;
+        (self.hosts[host.0].up, self.hosts[host.0].is_done) = (up, false);
         if !up {
             self.hosts[host.0].next_port = PORTS_FROM;
             self.sockets.retain(|_, socket| socket.host != host);
         }
+    }
+
+    /// What the host was there for is done.
+    pub fn note_done(&mut self, host: HostId) {
+        self.hosts[host.0].is_done = true;
     }
 
     /// The host that has this address, as `from` sees it.

@@ -89,7 +89,7 @@ pub struct Socket {
     pub hears_itself: bool,
     /// It carries echo requests and replies.
     pub pings: Option<Pings>,
-    /// Datagrams that have come.
+    /// Datagrams that have come, of hosts that are not done.
     pub arrived: u64,
     /// What the next who asks is told.
     pub error: Option<Error>,

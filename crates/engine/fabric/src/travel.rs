@@ -152,10 +152,12 @@ impl Fabric {
 
     pub(crate) fn enqueue(&mut self, id: SocketId, packet: &Packet, data: &[u8]) {
         let at_ns = self.now_ns;
+        let Some(host) = self.sockets.get(&id).map(|socket| socket.host) else { return };
+        let is_of_done = self.host_of(host, packet.from.ip()).is_some_and(|host| self.hosts[host.0].is_done);
         let Some(Socket { kind: Kind::Datagram { queue }, arrived, .. }) = self.sockets.get_mut(&id) else {
             return;
         };
-        *arrived += 1;
+        *arrived += u64::from(!is_of_done);
         let charged: usize = queue.iter().map(|one| one.data.len() + DATAGRAM_CHARGE_BYTES).sum();
         if charged + data.len() + DATAGRAM_CHARGE_BYTES <= DATAGRAMS_BYTES_MAX {
             queue.push_back(Datagram { from: packet.from, to: packet.to, data: data.to_vec(), at_ns });

@@ -98,6 +98,8 @@ pub struct Nodes {
     looks_again_ns: Option<u64>,
     /// How many datagrams had come to those that serve when that was decided.
     served: u64,
+    /// What was said to be not there, to whom: once each, however often a program tries it again.
+    named: BTreeSet<(Option<usize>, String)>,
     due_outputs: BTreeSet<u64>,
     /// How often the kernel was given time since a thread did something.
     kernel_waits: u32,
@@ -424,6 +426,8 @@ impl Engine {
 
     /// The same, of a node.
     pub fn name_unsupported_of(&mut self, node: Option<usize>, what: &str) {
-        self.log.record(Record::Unsupported { at_ns: self.now_ns, node, what: what.to_owned() });
+        if self.nodes.named.insert((node, what.to_owned())) {
+            self.log.record(Record::Unsupported { at_ns: self.now_ns, node, what: what.to_owned() });
+        }
     }
 }

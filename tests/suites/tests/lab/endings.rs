@@ -323,6 +323,35 @@ python3 -c 'import socket; print(socket.create_connection(("server", 7000)).recv
         ],
         ..PLAIN
     },
+    // What the command of a node that has ended left running is not waited for: it asks on and on.
+    Daemon {
+        name: "asks_for_ever",
+        needs: &["python3"],
+        description: r#"
+            [node.server]
+            command = ["python3", "-u", "-c", """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 7000))
+while True: d, a = s.recvfrom(99); s.sendto(d.upper(), a)
+"""]
+            [node.client]
+            command = ["sh", "-c", """
+python3 -c 'import socket, time
+time.sleep(1)
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(("server", 7000))
+while True: s.send(b"hi"); print(s.recv(99), flush=True); time.sleep(20)' &
+sleep 5
+"""]
+        "#,
+        says: &[
+            "client | b'HI'",
+            "    5.0",
+            "client | * ended with 0",
+            "   65.0",
+            "server | * served until all others had ended",
+        ],
+        ..PLAIN
+    },
     // Who takes datagrams serves those that have ended, too: where it waits without a time, and where it looks about now and then.
     Daemon {
         name: "takes_datagrams",

@@ -28,6 +28,7 @@ impl Engine {
     pub(super) fn end_node(&mut self, node: usize, end: NodeEnd) {
         self.sweep();
         self.nodes.nodes[node].end = Some(end);
+        self.fabric.note_done(HostId(node));
         self.log.record(Record::End { at_ns: self.now_ns, node, end });
         self.end_if_over(None);
     }
