@@ -368,6 +368,36 @@ fn secrets_are_masked(tool: &Arc<Tool>) -> TestResult {
     check(&recording.tool(&["pack", "trace", "--redact", "--mask", "stdout"], None)?, 2, "computed again")
 }
 
+/// What was read from a stream that is masked is masked where another thread passes it on, too.
+fn what_is_passed_on_is_masked(tool: &Arc<Tool>) -> TestResult {
+    const CONTENT: &str = "Qz8Word = filed-secret\nuser = Qx-Somebody\nQ7y1\n";
+    const PARTS: [&str; 6] = ["Qz8W", "filed-secret", "d-secr", "Qx-Somebody", "Q7y1", "66696c65642d736563"];
+    const COUNTS: &str = "47 91 94";
+    let recording = Recording::new(tool, "policies", "masked-threads", "masked_threads")?;
+    recording.write("settings", CONTENT)?;
+    let record = ["--quiet", "record", "-o", "trace", "--", "./masked_threads"];
+    check(&recording.tool(&record, None)?, 0, &format!("{CONTENT}{CONTENT}{COUNTS}"))?;
+    check(&recording.tool(&["pack", "trace", "-o", "whole.rvpack"], None)?, 0, "")?;
+    if found_in(&recording, "whole.rvpack", &PARTS)?.len() != PARTS.len() {
+        return Err("the program passes nothing on".into());
+    }
+    let settings = of(&recording, "settings", "")?;
+    let mask = ["pack", "trace", "--redact", "--mask", settings.trim_end_matches('='), "-o", "masked.rvpack"];
+    let masked = recording.tool(&mask, None)?;
+    let says =
+        ["processes passed on", "what programs made of it (48 B)", "the masked trace replays to its end"];
+    for says in says {
+        check(&masked, 0, says)?;
+    }
+    let left = found_in(&recording, "masked.rvpack", &PARTS)?;
+    if !left.is_empty() {
+        return Err(format!("the pack holds {left:?}"));
+    }
+    let lines: String = CONTENT.chars().map(|letter| if letter == '\n' { letter } else { 'x' }).collect();
+    let replayed = recording.tool(&["replay", "--run", "masked.rvpack"], None)?;
+    check(&replayed, 0, &format!("{lines}{lines}{COUNTS}"))
+}
+
 type Check = fn(&Arc<Tool>) -> TestResult;
 
 /// A block that is read again and again is in the trace twice at most, though others were read meanwhile.
@@ -387,7 +417,7 @@ fn what_was_read_is_not_stored_again(tool: &Arc<Tool>) -> TestResult {
 }
 
 fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
-    let checks: [(&str, Check); 8] = [
+    let checks: [(&str, Check); 9] = [
         ("outputs", outputs_go_where_policies_say),
         ("gdb", gdb_shows_outputs_where_policies_say),
         ("refer", files_are_referred_to),
@@ -396,6 +426,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         ("inputs", inputs_are_real),
         ("connections", connections_are_real),
         ("secrets", secrets_are_masked),
+        ("masked_threads", what_is_passed_on_is_masked),
     ];
     let trial = |(name, check): (&str, Check)| {
         let tool = Arc::clone(tool);

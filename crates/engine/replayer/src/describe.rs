@@ -54,6 +54,11 @@ const REGISTERS: [&str; 18] = [
 ];
 
 impl Divergence {
+    /// True where the program makes the call of the log, and sends other bytes with it.
+    pub fn is_of_sent(&self) -> bool {
+        self.kind == ReportKind::Divergence && self.text.starts_with("it sent ")
+    }
+
     /// What a report says; the stack is empty.
     pub(crate) fn of_report(report: &ReportCopy, pid: i32, lane: u32) -> Divergence {
         let kind = match report.kind {

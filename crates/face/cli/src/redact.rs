@@ -4,6 +4,7 @@
 //! Invariant: a trace is handed out only where no value of what was masked is found in it, in any form that
 //! `secrets` knows, nor in the memory that it leads to.
 
+mod contents;
 mod copying;
 mod memory;
 mod places;
@@ -28,6 +29,9 @@ use secrets::Secrets;
 use streams::Walk;
 use wanted::Wanted;
 
+/// So many writes that hang on what was masked, in other forms than it was read, are found by replays.
+const WRITES_MAX: usize = 32;
+
 /// Options of what makes packs.
 #[derive(Args, Debug)]
 pub struct RedactArguments {
@@ -47,7 +51,10 @@ pub struct Masked {
     /// Names, with the bytes that were masked.
     streams: Vec<(String, u64)>,
     files: Vec<String>,
-    unknown: bool,
+    /// What processes passed on of all this.
+    passed_on: u64,
+    /// What is not masked.
+    unmasked: Vec<String>,
     checked: Checked,
     secrets: Secrets,
 }
@@ -66,27 +73,39 @@ impl RedactArguments {
         let wanted = Wanted::parse(&self.mask, &self.leave)?;
         let mut walk = Walk::of(trace, &wanted)?;
         let secrets = Secrets::new(std::mem::take(&mut walk.secrets));
-        let mut places = Places::of(trace, &walk, &secrets)?;
-        let folder = PrivateFolder::on_disk()
-            .map_err(|source| CommandError::Try { doing: "make a folder", source })?;
-        let mut copying = Copying {
-            wanted: &wanted,
-            secrets: &secrets,
-            places: &mut places,
-            files: Vec::new(),
-            refused: Vec::new(),
-        };
-        copy_changed(trace, &copy_in(&folder), &mut copying)?;
-        let (files, mut left) = (copying.files, copying.refused);
-        let copy = TraceReader::open(&copy_in(&folder))?;
-        left.extend(copying::left_in(&copy, &secrets)?);
-        let checked =
-            if left.is_empty() { memory::check(&copy, &secrets, settings)? } else { Checked::default() };
-        left.extend(checked.left.iter().cloned());
-        if !left.is_empty() {
+        let mut writes = 0;
+        let (folder, places, files, checked) = loop {
+            let mut places = Places::of(trace, &walk, &wanted, &secrets)?;
+            let folder = PrivateFolder::on_disk()
+                .map_err(|source| CommandError::Try { doing: "make a folder", source })?;
+            let mut copying = Copying {
+                wanted: &wanted,
+                secrets: &secrets,
+                places: &mut places,
+                written: &walk.written,
+                files: Vec::new(),
+                refused: Vec::new(),
+            };
+            copy_changed(trace, &copy_in(&folder), &mut copying)?;
+            let (files, mut left) = (copying.files, copying.refused);
+            let copy = TraceReader::open(&copy_in(&folder))?;
+            left.extend(copying::left_in(&copy, &secrets)?);
+            if left.is_empty() {
+                let mut checked = memory::replays(&copy, settings);
+                if let Some((lane, event)) = checked.sends.filter(|_| writes < WRITES_MAX) {
+                    walk.mask_write(lane, event);
+                    writes += 1;
+                    continue;
+                }
+                checked = memory::search(checked, &copy, &secrets, settings)?;
+                if checked.left.is_empty() {
+                    break (folder, places, files, checked);
+                }
+                left = checked.left;
+            }
             left.dedup();
             return Err(CommandError::NotMasked(left.join("; ")));
-        }
+        };
         let values = secrets.all().iter().enumerate();
         let values = values
             .map(|(index, secret)| (secret.name.clone(), places.found.get(&index).copied().unwrap_or(0)))
@@ -95,12 +114,34 @@ impl RedactArguments {
         let streams = streams
             .map(|(index, name)| (name.clone(), places.bytes.get(&index).copied().unwrap_or(0)))
             .collect();
-        Ok(Masked { folder, values, streams, files, unknown: walk.unknown, checked, secrets })
+        let (passed_on, unmasked) = (places.passed_on, unmasked(&walk, &places, writes));
+        Ok(Masked { folder, values, streams, files, passed_on, unmasked, checked, secrets })
     }
 }
 
 fn copy_in(folder: &PrivateFolder) -> PathBuf {
     folder.path().join("trace")
+}
+
+/// What could not be masked, in lines for the user.
+fn unmasked(walk: &Walk, places: &Places, writes: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    if walk.unknown {
+        lines.push("not followed: descriptors that came in messages".to_owned());
+    }
+    if places.contents.is_cut {
+        lines.push("not followed: what processes passed on of more than 8 MiB that they read".to_owned());
+    }
+    if writes != 0 {
+        lines.push("not followed: what programs read again of what they made of it".to_owned());
+    }
+    if places.named != 0 {
+        lines.push(format!(
+            "not masked: {} paths and arguments that hold parts of it (--mask value:TEXT)",
+            places.named
+        ));
+    }
+    lines
 }
 
 impl Masked {
@@ -134,9 +175,10 @@ impl Masked {
         for name in &self.files {
             lines.push(format!("masked: content of {}", wording::printable(name.as_bytes())));
         }
-        if self.unknown {
-            lines.push("not followed: descriptors that came in messages".to_owned());
+        if self.passed_on != 0 {
+            lines.push(format!("masked: {} of it that processes passed on", wording::bytes(self.passed_on)));
         }
+        lines.extend(self.unmasked.iter().cloned());
         lines.push(match &self.checked.stops {
             None => "the masked trace replays to its end".to_owned(),
             Some(place) => format!("the masked trace replays up to {place}"),
@@ -162,6 +204,8 @@ impl Masked {
             "values": named(&self.values, "places"),
             "streams": named(&self.streams, "bytes"),
             "files": self.files,
+            "passed_on_bytes": self.passed_on,
+            "unmasked": self.unmasked,
             "replays": self.checked.stops.is_none(),
             "processes_checked": self.checked.processes,
             "processes_unseen": self.checked.unseen,

@@ -1,6 +1,6 @@
 //! The masked copy of a trace.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use trace_store::{Changes, Meta, Summary, TraceFile};
 
+use super::contents::Of;
 use super::places::{Edit, Places};
 use super::secrets::{MASK, Secrets};
 use super::wanted::Wanted;
@@ -25,6 +26,8 @@ pub struct Copying<'a> {
     pub wanted: &'a Wanted,
     pub secrets: &'a Secrets,
     pub places: &'a mut Places,
+    /// Files that processes of the recording wrote.
+    pub written: &'a HashSet<PathBuf>,
     /// Kept files that were masked.
     pub files: Vec<String>,
     /// What holds a value and could not be masked.
@@ -102,7 +105,14 @@ impl Changes for Copying<'_> {
         for &secret in &found {
             *self.places.found.entry(secret).or_default() += 1;
         }
-        Ok((!found.is_empty()).then(|| {
+        let passed_on = match self.written.contains(&file.file.original()) {
+            true => self.places.contents.find(&content, Of::Given, false),
+            false => Vec::new(),
+        };
+        for range in &passed_on {
+            fill(&mut content[range.clone()]);
+        }
+        Ok((!found.is_empty() || !passed_on.is_empty()).then(|| {
             self.files.push(name);
             content
         }))

@@ -24,6 +24,8 @@ const PROCESSES_MAX: usize = 64;
 pub struct Checked {
     /// Where it does something else than the log says; `None`: it comes to its end.
     pub stops: Option<String>,
+    /// It sends something else there: lane and event.
+    pub sends: Option<(u32, u64)>,
     /// Processes whose memory was searched.
     pub processes: usize,
     /// Processes whose memory could not be.
@@ -32,16 +34,29 @@ pub struct Checked {
     pub left: Vec<String>,
 }
 
-/// Replays the trace, and searches the memory of each process.
-pub fn check(trace: &TraceReader, secrets: &Secrets, settings: &Settings) -> Result<Checked, CommandError> {
+/// Replays the trace.
+pub fn replays(trace: &TraceReader, settings: &Settings) -> Checked {
     let mut checked = Checked::default();
-    let outcome = replay(settings.replay_of(trace.dir().to_owned()));
-    checked.stops = match outcome {
-        Ok(outcome) => outcome.divergence.map(|found| {
-            format!("event {} of process {}, which hangs on what was masked", found.event, found.pid)
-        }),
-        Err(error) => Some(format!("its beginning: {error}")),
-    };
+    match replay(settings.replay_of(trace.dir().to_owned())) {
+        Ok(outcome) => {
+            if let Some(found) = outcome.divergence {
+                checked.sends = found.is_of_sent().then_some((found.lane, found.event));
+                let place = format!("event {} of process {}", found.event, found.pid);
+                checked.stops = Some(format!("{place}, which hangs on what was masked"));
+            }
+        }
+        Err(error) => checked.stops = Some(format!("its beginning: {error}")),
+    }
+    checked
+}
+
+/// Searches the memory of each process.
+pub fn search(
+    mut checked: Checked,
+    trace: &TraceReader,
+    secrets: &Secrets,
+    settings: &Settings,
+) -> Result<Checked, CommandError> {
     for info in trace.lanes().iter().take(PROCESSES_MAX) {
         match look_into(trace, info.pid, settings, secrets) {
             Ok(left) => {

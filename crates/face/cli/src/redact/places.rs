@@ -2,17 +2,21 @@
 //!
 //! A value may lie in several blobs, and in the results of several calls: what a call passed is searched together
 //! with the end of what the same descriptor passed before. Blocks that the log refers to (the block cache) are masked
-//! where they stand for the first time. No place moves, and no length changes.
+//! where they stand for the first time. What a stream that is masked brought is masked where a process passes it on,
+//! too, and where another one gets it. No place moves, and no length changes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use std::rc::Rc;
 
 use events::{Event, Kind, Tag};
 use linux_abi::general as raw;
 use trace_store::TraceReader;
 
+use super::contents::{Contents, Of, PIECE_BYTES};
 use super::secrets::Secrets;
-use super::streams::{Passing, Walk};
+use super::streams::{Passing, Walk, passes};
+use super::wanted::Wanted;
 use crate::exit::CommandError;
 use crate::info::in_tree_order;
 use crate::lane_events::word32;
@@ -40,6 +44,12 @@ pub struct Places {
     pub bytes: BTreeMap<usize, u64>,
     /// Kept files of which streams that are masked read parts.
     pub files: HashSet<u32>,
+    /// What streams that are masked brought.
+    pub contents: Contents,
+    /// Bytes of it that processes passed on.
+    pub passed_on: u64,
+    /// Paths and arguments that hold some of it.
+    pub named: u64,
 }
 
 /// A block of the cache: where it stands, and what it holds.
@@ -49,26 +59,41 @@ type Block = (u32, u64, Rc<Vec<u8>>);
 #[derive(Default, Clone)]
 struct Joined {
     bytes: Vec<u8>,
-    /// Beginning in `bytes`, lane, place in its log.
-    pieces: Vec<(usize, u32, u64)>,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
+    /// Beginning in the joined bytes.
+    start: usize,
+    lane: u32,
+    /// Place in its log.
+    at: u64,
+    /// Of what was sent: place of its tag.
+    tag_at: Option<u64>,
 }
 
 impl Joined {
-    fn add(&mut self, lane: u32, at: u64, data: &[u8]) {
-        self.pieces.push((self.bytes.len(), lane, at));
+    fn add(&mut self, lane: u32, at: u64, tag_at: Option<u64>, data: &[u8]) {
+        self.pieces.push(Piece { start: self.bytes.len(), lane, at, tag_at });
         self.bytes.extend_from_slice(data);
+    }
+
+    /// The parts of a range: each with its piece, and where it begins and ends in the joined bytes.
+    fn parts(&self, range: Range<usize>) -> impl Iterator<Item = (Piece, Range<usize>)> {
+        let ends = self.pieces.iter().skip(1).map(|next| next.start).chain([self.bytes.len()]);
+        self.pieces.iter().zip(ends).filter_map(move |(piece, end)| {
+            let part = range.start.max(piece.start)..range.end.min(end);
+            (!part.is_empty()).then_some((*piece, part))
+        })
     }
 
     /// Its last bytes.
     fn tail(&self, bytes: usize) -> Joined {
-        let from = self.bytes.len().saturating_sub(bytes);
         let mut tail = Joined::default();
-        for (index, &(start, lane, at)) in self.pieces.iter().enumerate() {
-            let end = self.pieces.get(index + 1).map_or(self.bytes.len(), |next| next.0);
-            if end > from {
-                let skipped = from.saturating_sub(start);
-                tail.add(lane, at + skipped as u64, &self.bytes[start + skipped..end]);
-            }
+        for (piece, part) in self.parts(self.bytes.len().saturating_sub(bytes)..self.bytes.len()) {
+            let at = piece.at + (part.start - piece.start) as u64;
+            tail.add(piece.lane, at, piece.tag_at, &self.bytes[part]);
         }
         tail
     }
@@ -78,6 +103,8 @@ impl Joined {
 struct LaneWalk<'a> {
     lane: u32,
     secrets: &'a Secrets,
+    /// What was masked; `None`: it is gathered.
+    contents: Option<&'a Contents>,
     places: &'a mut Places,
     cache: HashMap<u16, Block>,
     /// What descriptors passed last, by number and way.
@@ -86,26 +113,55 @@ struct LaneWalk<'a> {
     passing: Option<Passing>,
     key: Option<(i32, bool)>,
     left_bytes: u64,
+    /// The event at hand may pass on what was masked.
+    passes_on: Option<Of>,
 }
 
 impl Places {
     /// Finds them.
-    pub fn of(trace: &TraceReader, walk: &Walk, secrets: &Secrets) -> Result<Places, CommandError> {
+    pub fn of(
+        trace: &TraceReader,
+        walk: &Walk,
+        wanted: &Wanted,
+        secrets: &Secrets,
+    ) -> Result<Places, CommandError> {
+        let mut gathered = Places::default();
+        if walk.calls.values().flat_map(BTreeMap::values).any(|passing| passing.is_input) {
+            gathered.walk(trace, walk, secrets, None)?;
+        }
+        let mut contents = std::mem::take(&mut gathered.contents);
+        contents.add_files(trace, &gathered, wanted)?;
+        contents.finish();
         let mut places = Places::default();
+        places.walk(trace, walk, secrets, Some(&contents))?;
+        Ok(Places { contents, ..places })
+    }
+
+    /// Goes through all events, and searches them, or gathers what is masked.
+    fn walk(
+        &mut self,
+        trace: &TraceReader,
+        walk: &Walk,
+        secrets: &Secrets,
+        contents: Option<&Contents>,
+    ) -> Result<(), CommandError> {
         let mut begun: HashMap<u32, HashMap<u16, Block>> = HashMap::new();
         for (position, _) in in_tree_order(trace.lanes()) {
             let lane = trace.lanes()[position].lane;
             let mut lane_walk = LaneWalk {
                 lane,
                 secrets,
-                places: &mut places,
+                contents,
+                places: self,
                 cache: begun.remove(&lane).unwrap_or_default(),
                 passed: HashMap::new(),
                 passing: None,
                 key: None,
                 left_bytes: 0,
+                passes_on: None,
             };
             let calls = walk.calls.get(&lane);
+            let given = walk.given.get(&lane);
             let (mut reader, mut chunk, mut offset, mut index) = (trace.lane(lane)?, Vec::new(), 0, 0);
             while reader.next_chunk(&mut chunk)?.is_some() {
                 let mut at = 0;
@@ -113,7 +169,8 @@ impl Places {
                     let (event, len_bytes) = Event::parse(&chunk[at..])
                         .map_err(|source| CommandError::BadEvents { lane, events: index, source })?;
                     if event.kind != Kind::Data {
-                        lane_walk.begin(&event, calls.and_then(|calls| calls.get(&index)).copied());
+                        let is_given = given.is_some_and(|given| given.contains(&index));
+                        lane_walk.begin(&event, calls.and_then(|calls| calls.get(&index)).copied(), is_given);
                         index += 1;
                     }
                     lane_walk.event(&event, offset + at as u64, &chunk[at..at + len_bytes], &mut begun);
@@ -122,7 +179,7 @@ impl Places {
                 offset += chunk.len() as u64;
             }
         }
-        Ok(places)
+        Ok(())
     }
 
     fn add(&mut self, lane: u32, at: u64, edit: Edit) {
@@ -131,10 +188,16 @@ impl Places {
 }
 
 impl LaneWalk<'_> {
-    fn begin(&mut self, event: &Event<'_>, passing: Option<Passing>) {
+    fn begin(&mut self, event: &Event<'_>, passing: Option<Passing>, is_given: bool) {
         self.passing = passing;
+        let is_call = event.kind == Kind::Syscall;
+        self.passes_on = match passes(event.code.into()).filter(|_| is_call && passing.is_none()) {
+            Some(false) => Some(Of::Written),
+            Some(true) if is_given => Some(Of::Given),
+            _ => None,
+        };
         let fd = event.arg(0) as i32;
-        self.key = (event.kind == Kind::Syscall).then_some(()).and_then(|()| match u32::from(event.code) {
+        self.key = is_call.then_some(()).and_then(|()| match u32::from(event.code) {
             raw::__NR_read | raw::__NR_readv | raw::__NR_recvfrom | raw::__NR_recvmsg => Some((fd, true)),
             raw::__NR_write | raw::__NR_writev | raw::__NR_sendto => Some((fd, false)),
             _ => None,
@@ -167,7 +230,7 @@ impl LaneWalk<'_> {
                     if let Some((lane, at, data)) = block {
                         let data = &data[..data.len().min(word(4) as usize)];
                         self.pass(lane, at, data, true);
-                        joined.add(lane, at, data);
+                        joined.add(lane, at, None, data);
                     }
                     continue;
                 }
@@ -188,13 +251,18 @@ impl LaneWalk<'_> {
                 _ => {}
             }
             self.search(self.lane, at, blob.data);
-            if matches!(blob.tag, Tag::Memory | Tag::MemoryToCache | Tag::Sent) {
-                joined.add(self.lane, at, blob.data);
+            match blob.tag {
+                Tag::Memory | Tag::MemoryToCache => joined.add(self.lane, at, None, blob.data),
+                Tag::Sent => joined.add(self.lane, at, Some(at - TAG_BEFORE_DATA), blob.data),
+                Tag::Text => self.places.named += u64::from(self.is_named(blob.data)),
+                _ => {}
             }
         }
         self.search_joined(&joined, carried);
+        self.search_passed_on(&joined, carried);
         if let Some(key) = self.key {
-            self.passed.insert(key, joined.tail(self.secrets.bytes_max().saturating_sub(1)));
+            let bytes = self.secrets.bytes_max().max(2 * PIECE_BYTES);
+            self.passed.insert(key, joined.tail(bytes - 1));
         }
     }
 
@@ -204,6 +272,9 @@ impl LaneWalk<'_> {
         let bytes = self.left_bytes.min(data.len() as u64);
         self.left_bytes -= bytes;
         if bytes != 0 {
+            if is_input && self.contents.is_none() {
+                self.places.contents.add(passing.stream, self.lane, &data[..bytes as usize]);
+            }
             *self.places.bytes.entry(passing.stream).or_default() += bytes;
             self.places.add(lane, at, Edit::Fill(bytes));
         }
@@ -215,8 +286,7 @@ impl LaneWalk<'_> {
         let begun = self.secrets.begun_at_end(data).filter(|_| data.len() == SENT_BYTES);
         let is_passing = self.passing.is_some_and(|passing| !passing.is_input);
         if is_passing || begun.is_some() {
-            let tag = (Tag::Text as u16).to_le_bytes().to_vec();
-            self.places.add(self.lane, at - TAG_BEFORE_DATA, Edit::Bytes(tag));
+            self.places.add(self.lane, at - TAG_BEFORE_DATA, Edit::Bytes(text_tag()));
         }
         if is_passing {
             self.pass(self.lane, at, data, false);
@@ -239,20 +309,48 @@ impl LaneWalk<'_> {
         }
         for found in self.secrets.find(&joined.bytes) {
             let end = found.start + found.mask.len();
-            let first = joined.pieces.partition_point(|piece| piece.0 <= found.start) - 1;
-            let is_in_one = joined.pieces.get(first + 1).is_none_or(|next| end <= next.0);
-            if is_in_one || end <= carried {
+            if end <= carried || joined.parts(found.start..end).count() < 2 {
                 continue;
             }
             *self.places.found.entry(found.secret).or_default() += 1;
-            for (index, &(start, lane, at)) in joined.pieces.iter().enumerate().skip(first) {
-                let piece_end = joined.pieces.get(index + 1).map_or(joined.bytes.len(), |next| next.0);
-                let (from, to) = (found.start.max(start), end.min(piece_end));
-                if from < to {
-                    let mask = found.mask[from - found.start..to - found.start].to_vec();
-                    self.places.add(lane, at + (from - start) as u64, Edit::Bytes(mask));
-                }
+            for (piece, part) in joined.parts(found.start..end) {
+                let mask = found.mask[part.start - found.start..part.end - found.start].to_vec();
+                let at = piece.at + (part.start - piece.start) as u64;
+                self.places.add(piece.lane, at, Edit::Bytes(mask));
             }
         }
     }
+
+    /// What was masked, where a process passes it on: to a file, a pipe, another process. What was written is a text for
+    /// people from here on; what was given is what the one who wrote it writes in the masked replay.
+    fn search_passed_on(&mut self, joined: &Joined, carried: usize) {
+        let (Some(contents), Some(of)) = (self.contents, self.passes_on) else { return };
+        let is_cut = joined.bytes.len() - carried == SENT_BYTES;
+        // By itself, and with what came before.
+        let own = contents.find(&joined.bytes[carried..], of, is_cut).into_iter();
+        let own = own.map(|range| range.start + carried..range.end + carried);
+        let both = contents.find(&joined.bytes, of, is_cut).into_iter().filter(|_| carried != 0);
+        let mut ranges: Vec<Range<usize>> = own.chain(both).filter(|range| range.end > carried).collect();
+        ranges.sort_by_key(|range| range.start);
+        let mut counted = carried;
+        for range in ranges {
+            self.places.passed_on += range.end.saturating_sub(range.start.max(counted)) as u64;
+            counted = counted.max(range.end);
+            for (piece, part) in joined.parts(range) {
+                let at = piece.at + (part.start - piece.start) as u64;
+                if let Some(tag_at) = piece.tag_at {
+                    self.places.add(piece.lane, tag_at, Edit::Bytes(text_tag()));
+                }
+                self.places.add(piece.lane, at, Edit::Fill(part.len() as u64));
+            }
+        }
+    }
+
+    fn is_named(&self, text: &[u8]) -> bool {
+        self.contents.is_some_and(|contents| !contents.find(text, Of::Given, false).is_empty())
+    }
+}
+
+fn text_tag() -> Vec<u8> {
+    (Tag::Text as u16).to_le_bytes().to_vec()
 }

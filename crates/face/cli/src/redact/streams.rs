@@ -2,8 +2,8 @@
 //!
 //! Deliberately absent: descriptors that came in messages; `Walk::unknown` says that there are some.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use events::{Kind, Tag};
@@ -21,6 +21,9 @@ use crate::policy::{Description, Descriptors, StreamKind, Thing, cloexec, of_add
 /// A shorter value is masked behind its name only.
 const VALUE_BYTES_MIN: usize = 6;
 
+/// Stands among the names of streams.
+const MADE_OF_IT: &str = "what programs made of it";
+
 /// Of one call: which stream, and which way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passing {
@@ -33,6 +36,12 @@ pub struct Passing {
 pub struct Walk {
     /// By lane and event.
     pub calls: HashMap<u32, BTreeMap<u64, Passing>>,
+    /// Calls that read what a process of the recording may have written, by lane and event.
+    pub given: HashMap<u32, BTreeSet<u64>>,
+    /// Files that processes opened for writing.
+    pub written: HashSet<PathBuf>,
+    /// Calls that read from files, of which only at the end it is known whether processes write to them.
+    read: Vec<(u32, u64, Rc<Description>)>,
     /// Names of streams that are masked.
     pub streams: Vec<String>,
     pub secrets: Vec<Secret>,
@@ -71,9 +80,24 @@ impl Walk {
                 }
             }
         }
+        for (lane, event, file) in std::mem::take(&mut walk.read) {
+            if matches!(&file.thing, Thing::File(path) if walk.written.contains(path)) {
+                walk.given.entry(lane).or_default().insert(event);
+            }
+        }
         walk.secrets.sort();
         walk.secrets.dedup();
         Ok(walk)
+    }
+
+    /// A write hangs on what was masked, though nothing of it is found there.
+    pub fn mask_write(&mut self, lane: u32, event: u64) {
+        let known = self.streams.iter().position(|name| name == MADE_OF_IT);
+        let stream = known.unwrap_or_else(|| {
+            self.streams.push(MADE_OF_IT.to_owned());
+            self.streams.len() - 1
+        });
+        self.calls.entry(lane).or_default().insert(event, Passing { stream, is_input: false });
     }
 
     fn first(&mut self, directory: &Path, wanted: &Wanted) -> Descriptors {
@@ -129,26 +153,28 @@ impl Walk {
             return self.connect(process, whole, wanted);
         }
         // A call that failed may have written all the same.
-        if let Some(is_input) = passes(number)
-            && let Some(stream) = process.get(first).map(|known| known.stream.get()).filter(|&one| one != 0)
-        {
-            let passing = Passing { stream: stream as usize - 1, is_input };
-            self.calls.entry(lane).or_default().insert(whole.index, passing);
+        if let Some(is_input) = passes(number) {
+            self.pass(lane, whole.index, process.get(first), is_input);
         }
         if result < 0 {
             return;
         }
         let text = |index: usize| text_at(whole, event.arg(index));
         let opened = match number {
-            raw::__NR_open => Some((process.path(None, &text(0)), cloexec(event.arg(1)))),
-            raw::__NR_creat => Some((process.path(None, &text(0)), false)),
-            raw::__NR_openat => Some((process.path(Some(first), &text(1)), cloexec(event.arg(2)))),
-            raw::__NR_openat2 => Some((process.path(Some(first), &text(1)), false)),
+            raw::__NR_open => Some((process.path(None, &text(0)), event.arg(1))),
+            raw::__NR_creat => Some((process.path(None, &text(0)), raw::O_WRONLY.into())),
+            raw::__NR_openat => Some((process.path(Some(first), &text(1)), event.arg(2))),
+            // Its flags are in memory.
+            raw::__NR_openat2 => Some((process.path(Some(first), &text(1)), raw::O_RDWR.into())),
             _ => None,
         };
-        if let Some((path, closes)) = opened {
+        if let Some((path, flags)) = opened {
+            let closes = cloexec(flags);
             process.remove(result as i32);
             if let Some(path) = path {
+                if flags & u64::from(raw::O_ACCMODE) != 0 {
+                    self.written.insert(path.clone());
+                }
                 let description = self.description(Thing::File(path.clone()));
                 self.name(&description, StreamKind::File, &path.to_string_lossy(), wanted);
                 process.insert(result as i32, description, closes);
@@ -172,6 +198,26 @@ impl Walk {
                 }
             }
             _ => drop(process.follow(whole)),
+        }
+    }
+
+    /// A call that passes bytes of this descriptor, as far as it is known.
+    fn pass(&mut self, lane: u32, event: u64, known: Option<&Rc<Description>>, is_input: bool) {
+        let stream = known.map_or(0, |known| known.stream.get());
+        if stream != 0 {
+            let passing = Passing { stream: stream as usize - 1, is_input };
+            self.calls.entry(lane).or_default().insert(event, passing);
+        } else if is_input {
+            match known {
+                Some(file) if matches!(file.thing, Thing::File(_)) => {
+                    self.read.push((lane, event, Rc::clone(file)));
+                }
+                Some(known) if known.thing == Thing::Stdin => {}
+                // Of pipes and pairs nothing is known.
+                _ => {
+                    self.given.entry(lane).or_default().insert(event);
+                }
+            }
         }
     }
 
@@ -225,7 +271,7 @@ fn kind_of(domain: u64, kind: u64) -> Option<StreamKind> {
 }
 
 /// True for calls that read from their first argument, false for those that write to it.
-fn passes(number: u32) -> Option<bool> {
+pub fn passes(number: u32) -> Option<bool> {
     match number {
         raw::__NR_read
         | raw::__NR_readv
