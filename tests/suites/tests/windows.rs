@@ -99,53 +99,91 @@ fn picture(recording: &Recording, name: &str) -> Result<Pixels, String> {
     Ok((width, height, bytes[15..].to_vec()))
 }
 
-/// Records a program until its windows change no more, and gives what was on the screen then.
-fn record_until_still(recording: &Recording, display: &Display, program: &str) -> Result<Pixels, String> {
+/// What is on the screen when windows with colors are there and change no more, and it is not that of before.
+fn still_screen(
+    display: &Display,
+    has_ended: &dyn Fn() -> bool,
+    before: Option<&Pixels>,
+) -> Result<Pixels, String> {
     const STILL_MS: u64 = 200;
+    let began = Instant::now();
+    let mut last = None;
+    while began.elapsed() < RUN_TIME_MAX && !has_ended() {
+        std::thread::sleep(Duration::from_millis(STILL_MS));
+        let now = screen(display)?;
+        let has_colors = now.2.chunks_exact(3).any(|pixel| pixel != &now.2[..3] && pixel != [0; 3]);
+        if has_colors && before != Some(&now) && last.as_ref() == Some(&now) {
+            return Ok(now);
+        }
+        last = Some(now);
+    }
+    Err("nothing was drawn".to_owned())
+}
+
+/// Records a program until its windows change no more, and gives what was on the screen then. One that says how far
+/// it is makes the files that are named: the last says that all is drawn; the others have the number of a process,
+/// which is killed, after the program was told by the pipe `go`. The screens of before are the first ones.
+fn record_until_still(
+    recording: &Recording,
+    display: &Display,
+    program: &str,
+    files: &[&str],
+) -> Result<Vec<Pixels>, String> {
     let script = format!("{program} & echo $! >pid.new; mv pid.new pid; wait");
     let name = format!("DISPLAY={}", display.name);
     let words = ["--quiet", "record", "-o", "trace", "--", "env", &name, "sh", "-c", &script];
+    let signal = |signal: &str, file: &str| -> TestResult {
+        let pid = recording.read(file)?;
+        let sent = Command::new("kill").args([signal, pid.trim()]).status();
+        sent.map(|_| ()).map_err(|error| error.to_string())
+    };
     std::thread::scope(|scope| {
         let recorder = scope.spawn(|| recording.tool(&words, None));
-        let began = Instant::now();
-        let (mut before, mut stopped) = (None, None);
-        while began.elapsed() < RUN_TIME_MAX && stopped.is_none() && !recorder.is_finished() {
-            std::thread::sleep(Duration::from_millis(STILL_MS));
-            let now = screen(display)?;
-            let has_colors = now.2.chunks_exact(3).any(|pixel| pixel != &now.2[..3] && pixel != [0; 3]);
-            if has_colors && before.as_ref() == Some(&now) {
-                stopped = Some(recording.read("pid")?);
+        let has_ended = || recorder.is_finished();
+        let mut pictures = Vec::new();
+        for (index, file) in files.iter().enumerate() {
+            while !recording.path(file).exists() && !has_ended() {
+                std::thread::yield_now();
             }
-            before = Some(now);
+            if index + 1 < files.len() {
+                pictures.push(still_screen(display, &has_ended, None)?);
+                recording.write("go", "")?;
+                signal("-KILL", file)?;
+            }
         }
-        let pid = stopped.ok_or("nothing was drawn")?;
-        let signal = |signal: &str| Command::new("kill").args([signal, pid.trim()]).status();
+        still_screen(display, &has_ended, pictures.last())?;
         // What it draws now is neither on the screen nor in the trace.
-        signal("-STOP").map_err(|error| error.to_string())?;
-        let then = screen(display);
-        signal("-KILL").map_err(|error| error.to_string())?;
+        signal("-STOP", "pid")?;
+        pictures.push(screen(display)?);
+        signal("-KILL", "pid")?;
         let outcome = recorder.join().map_err(|_| "the recorder's thread")??;
         if outcome.code != 0 {
             return Err(format!("{outcome:?}"));
         }
-        then
+        Ok(pictures)
     })
+}
+
+/// Whether a picture shows what was on the screen.
+fn shows(recording: &Recording, label: &str, name: &str, then: &Pixels) -> TestResult {
+    if picture(recording, name)? == *then {
+        return Ok(());
+    }
+    let kept = std::env::temp_dir().join(format!("differs-{label}-{name}"));
+    let _ = std::fs::copy(recording.path(name), &kept);
+    Err(format!("the picture differs: {}", kept.display()))
 }
 
 /// What is drawn in a replay has the same pixels as then, on another display.
 fn is_shown(tool: &Arc<Tool>, label: &str, program: &str, way: Way) -> TestResult {
     let recording = Recording::new(tool, "windows", label, "shared_image")?;
+    recording.build("several_connections", "-DAS_IT_WAS", "several_connections")?;
     recording.write("text", "What is shown\n\tis what was shown.\n")?;
-    let then = record_until_still(&recording, &Display::start(way)?, program)?;
+    let files: &[&str] = if program.contains("several_connections") { &["drawn"] } else { &[] };
+    let pictures = record_until_still(&recording, &Display::start(way)?, program, files)?;
+    let then = pictures.first().ok_or("nothing was drawn")?;
     let other = Display::start(way)?;
-    let is_then = |name: &str| -> TestResult {
-        if picture(&recording, name)? == then {
-            return Ok(());
-        }
-        let kept = std::env::temp_dir().join(format!("differs-{label}-{name}"));
-        let _ = std::fs::copy(recording.path(name), &kept);
-        Err(format!("the picture differs: {}", kept.display()))
-    };
+    let is_then = |name: &str| shows(&recording, label, name, then);
     // Without any display it replays to the same end.
     check(&recording.tool(&["replay", "--run", "trace"], None)?, 0, "")?;
     // A display keeps nothing of it.
@@ -237,6 +275,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         shown("xterm", "xterm", "xterm -e 'ls -l --color=always /; cat text; exec cat'", Way::Unix),
         shown("xedit", "xedit", "xedit text", Way::Unix),
         shown("shared_memory", "xwd", "./shared_image", Way::Unix),
+        shown("several_connections", "xwd", "./several_connections", Way::Unix),
         shown("gtk3", "l3afpad", GTK3, Way::Unix),
         shown("gtk3_tcp", "l3afpad", GTK3, Way::Tcp),
         shown("qt5", "featherpad", QT5, Way::Unix),

@@ -150,6 +150,13 @@ impl Client {
         Ok(())
     }
 
+    /// The program is gone. When this returns, so is what it made on the display.
+    pub fn end(self) {
+        if let Some(server) = &self.server {
+            self.world.leave(server.setup.resource_id_base);
+        }
+    }
+
     /// By which the recorded server told its clients apart.
     fn base(&self) -> u32 {
         self.recorded.as_ref().map_or(0, |setup| setup.resource_id_base)

@@ -26,6 +26,7 @@ const GET_IMAGE: u8 = 73;
 const CREATE_COLORMAP: u8 = 78;
 const CREATE_PIXMAP: u8 = 53;
 const CREATE_GC: u8 = 55;
+const KILL_CLIENT: u8 = 113;
 
 /// The window, on a connection of its own.
 pub struct Stage {
@@ -93,6 +94,16 @@ impl Stage {
         self.server.settle()?;
         self.contexts.insert(depth, context);
         Ok(context)
+    }
+
+    /// Ends another connection, whose resources have numbers from this one on. A connection that is closed ends some
+    /// time later.
+    ///
+    /// # Errors
+    /// Those of the connection.
+    pub fn end_client(&mut self, base: u32) -> Result<(), Error> {
+        self.server.send("KillClient", &Request { major: KILL_CLIENT, detail: 0, body: words(&[base]) })?;
+        self.server.settle()
     }
 
     /// What is in the window.

@@ -67,6 +67,14 @@ impl World {
         Ok(server)
     }
 
+    /// A client is gone, whose resources have numbers from this one on.
+    pub(crate) fn leave(&self, base: u32) {
+        if let Some(stage) = &mut self.state().stage {
+            // A display that is gone shows nothing of it.
+            let _ = stage.end_client(base);
+        }
+    }
+
     /// What is on the screen now; `None`: no client has begun.
     ///
     /// # Errors

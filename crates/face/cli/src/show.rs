@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -59,6 +59,8 @@ struct Shared {
     pace: Option<f64>,
     /// When the recording began, as it were.
     began: OnceLock<Instant>,
+    /// Connections of which not all is shown that is wanted.
+    left: AtomicUsize,
     /// Connections that stay until the end.
     kept: Mutex<Vec<(Client, Option<UnixStream>)>>,
     /// Said once: the others come of it.
@@ -121,7 +123,8 @@ impl Show {
             ));
         }
         let moments = plan.screens.iter().flat_map(|screen| &screen.shown).map(|shown| shown.at);
-        let last = moments.max_by_key(|at| at.logged).map(|at| Moment { event: at.event + 1, ..at });
+        let last =
+            moments.max_by_key(|at| (at.logged, at.event)).map(|at| Moment { event: at.event + 1, ..at });
         let mut waiting = Vec::new();
         for screen in plan.screens {
             waiting.push((UnixListener::bind(&screen.socket)?, screen));
@@ -130,6 +133,7 @@ impl Show {
         Ok(Show {
             sockets: waiting.iter().map(|(_, screen)| screen.socket.clone()).collect(),
             shared: Arc::new(Shared {
+                left: AtomicUsize::new(waiting.len()),
                 world: World::new(wanted.display, wanted.title),
                 attached: plan.attached,
                 until: wanted.until.or_else(|| last.filter(|_| wanted.pace.is_none())),
@@ -156,9 +160,10 @@ impl Show {
             for (listener, screen) in locked(&waiting).drain(..) {
                 let (shared, said) = (Arc::clone(&shared), said.clone());
                 injector::start_thread("screen", move || {
-                    serve(&listener, &screen, &shared);
-                    // Nobody may listen: a replay that is shown to its end.
-                    let _ = said.send(());
+                    serve(&listener, &screen, &shared, &mut || {
+                        // Nobody may listen: a replay that is shown to its end.
+                        let _ = said.send(());
+                    });
                 });
             }
         })
@@ -236,39 +241,57 @@ impl Show {
     }
 }
 
-/// Shows one connection, until it ends or all is shown that is wanted.
-fn serve(listener: &UnixListener, screen: &Screen, shared: &Shared) {
+/// Shows one connection, until it ends or all is shown that is wanted, which it says once. What comes behind that
+/// is taken and not shown, since the same program may have others of which something is wanted.
+fn serve(listener: &UnixListener, screen: &Screen, shared: &Shared, done: &mut dyn FnMut()) {
     let is_wanted = |at: &Moment| shared.until.as_ref().is_none_or(|until| at.is_until(until));
     let count = screen.shown.iter().rposition(|shown| is_wanted(&shown.at)).map_or(0, |last| last + 1);
-    if count == 0 && shared.until.is_some() {
-        return;
+    let is_unwanted = count == 0 && shared.until.is_some();
+    // True if this was the last one.
+    let mut finish = || {
+        done();
+        shared.left.fetch_sub(1, Ordering::AcqRel) == 1
+    };
+    if is_unwanted {
+        finish();
     }
-    let Ok((mut stream, _)) = listener.accept() else { return };
-    if shared.is_over.load(Ordering::Acquire) {
-        shared.is_cut.store(true, Ordering::Release);
+    let connected = listener.accept().ok().filter(|_| !shared.is_over.load(Ordering::Acquire));
+    let Some((mut stream, _)) = connected else {
+        if !is_unwanted {
+            shared.is_cut.store(true, Ordering::Release);
+            finish();
+        }
         return;
-    }
+    };
     let pid = rustix::net::sockopt::socket_peercred(&stream).map_or(0, |peer| peer.pid.as_raw_pid());
     let mut playing = Playing { shared, screen, client: Client::new(&shared.world), pid, next: 0, count };
     // It ended before the moment at which all is looked at.
     let ends = shared.until.as_ref().is_none_or(|until| screen.ended.is_some_and(|at| at.is_before(until)));
+    let (mut is_done, mut is_last) = (is_unwanted, false);
     while let Ok([lane, event, bytes]) = head(&mut stream) {
         let Ok(sent) = body(&mut stream, bytes) else { break };
         playing.show(lane as u32, event, &sent);
-        if !ends && playing.next >= count {
-            // The program waits for ever: nothing comes behind this moment.
-            locked(&shared.kept).push((playing.client, Some(stream)));
-            return;
+        if !ends && !is_done && playing.next >= count {
+            is_done = true;
+            is_last = finish();
+            if is_last {
+                // The program waits for ever: nothing comes behind this moment.
+                break;
+            }
         }
         if stream.write_all(&[1]).is_err() {
             break;
         }
     }
-    if playing.next < count {
+    if !is_done && playing.next < count {
         shared.is_cut.store(true, Ordering::Release);
     }
-    if !ends {
-        locked(&shared.kept).push((playing.client, None));
+    match ends {
+        true => playing.client.end(),
+        false => locked(&shared.kept).push((playing.client, is_last.then_some(stream))),
+    }
+    if !is_done {
+        finish();
     }
 }
 
