@@ -11,7 +11,7 @@ use std::rc::Rc;
 use events::real::{self, OP_WORDS};
 use events::{Kind, Tag};
 use replayer::{PrivateFolder, RealOp, RealPlan};
-use trace_store::{LaneInfo, TraceReader};
+use trace_store::{LaneEnd, LaneInfo, TraceReader};
 
 use super::check::Checked;
 use super::descriptors::{Description, Descriptors, Thing, Way, cloexec, text_at};
@@ -63,6 +63,8 @@ struct Planner<'a> {
     logged: u32,
     /// Where a lane waited for the process of another: that one waits for what it did.
     waits: Vec<(u32, u64, u32)>,
+    /// Where it was learned that a lane's process had ended.
+    reaped: HashMap<u32, Moment>,
     /// What cannot be done; the first is told.
     failure: Option<CommandError>,
 }
@@ -85,6 +87,7 @@ impl Planned {
             event: 0,
             logged: 0,
             waits: Vec::new(),
+            reaped: HashMap::new(),
             failure: None,
         };
         let mut begun: HashMap<u32, Descriptors> = HashMap::new();
@@ -140,9 +143,11 @@ impl Planner<'_> {
         };
         let mut left: Vec<u64> = Vec::new();
         self.lane = info.lane;
+        let mut last = Kind::Birth;
         while events.read(&mut whole)? {
             self.event = whole.index;
             self.logged = whole.logged.unwrap_or(self.logged);
+            last = whole.kind;
             match whole.kind {
                 // What an execve closes is closed with the next call.
                 Kind::Birth => left.extend(process.execute()),
@@ -150,7 +155,10 @@ impl Planner<'_> {
                     self.close(std::mem::take(&mut left));
                     self.call(process, &whole);
                     let ended = calls::ended_child(&whole).and_then(|pid| process.children.get(&pid));
-                    self.waits.extend(ended.map(|child| (info.lane, whole.index, *child)));
+                    if let Some(&child) = ended {
+                        self.waits.push((info.lane, whole.index, child));
+                        self.reaped.insert(child, self.moment());
+                    }
                     if let Some(child) = whole.child_lane() {
                         begun.insert(child, process.clone());
                         process.children.insert(whole.event().result() as i32, child);
@@ -159,7 +167,12 @@ impl Planner<'_> {
                 _ => {}
             }
         }
-        self.screens_end();
+        let is_logged = match info.end {
+            Some(LaneEnd::Exited(_)) => true,
+            Some(LaneEnd::Killed(_)) => matches!(last, Kind::Signal | Kind::Fault),
+            Some(LaneEnd::Unknown | LaneEnd::Stopped(_)) | None => false,
+        };
+        self.screens_end(is_logged);
         Ok(())
     }
 

@@ -81,7 +81,7 @@ pub struct ScreenPlan {
 }
 
 impl Planner<'_> {
-    fn moment(&self) -> Moment {
+    pub(super) fn moment(&self) -> Moment {
         Moment { lane: self.lane, event: self.event, logged: self.logged }
     }
 
@@ -167,12 +167,16 @@ impl Planner<'_> {
         self.planned.screens.screens[screen].ended.get_or_insert(at);
     }
 
-    /// A process ends, and its connections with it.
-    pub(super) fn screens_end(&mut self) {
+    /// A process ends, and its connections with it. Of one that was killed from elsewhere the log does not say when;
+    /// it was there until it was waited for, or as long as the recording.
+    pub(super) fn screens_end(&mut self, is_logged: bool) {
         let lane = self.lane;
-        let at = Moment { event: self.event + 1, ..self.moment() };
+        let at = match is_logged {
+            true => Some(Moment { event: self.event + 1, ..self.moment() }),
+            false => self.reaped.get(&lane).copied(),
+        };
         for screen in self.planned.screens.screens.iter_mut().filter(|screen| screen.lane == lane) {
-            screen.ended.get_or_insert(at);
+            screen.ended = screen.ended.or(at);
         }
     }
 }
