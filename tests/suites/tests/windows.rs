@@ -304,6 +304,7 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         shown("shared_memory", "xwd", "./shared_image", Way::Unix),
         shown("several_connections", "xwd", "./several_connections", Way::Unix),
         trial("killed", &["Xvfb", "xwd"], Box::new(windows_of_the_killed_are_gone)),
+        shown("xeyes", "xeyes", "xeyes", Way::Unix),
         shown("gtk3", "l3afpad", GTK3, Way::Unix),
         shown("gtk3_tcp", "l3afpad", GTK3, Way::Tcp),
         shown("qt5", "featherpad", QT5, Way::Unix),

@@ -24,6 +24,7 @@ pub fn requests(name: &[u8]) -> Option<Requests> {
         b"Composite" => Requests::Rows(COMPOSITE),
         b"DOUBLE-BUFFER" => Requests::Rows(DOUBLE_BUFFER),
         b"Present" => Requests::Rows(PRESENT),
+        b"DAMAGE" => Requests::Rows(DAMAGE),
         b"DRI3" => Requests::Rows(DRI3),
         b"GLX" => Requests::Rows(GLX),
         b"BIG-REQUESTS"
@@ -33,7 +34,6 @@ pub fn requests(name: &[u8]) -> Option<Requests> {
         | b"RANDR"
         | b"XINERAMA"
         | b"SYNC"
-        | b"DAMAGE"
         | b"XTEST"
         | b"RECORD"
         | b"DPMS"
@@ -174,6 +174,15 @@ const PRESENT: &[Row] = &[
     other(2, "NotifyMSC"),
     other(3, "SelectInput"),
     ask(4, "QueryCapabilities"),
+];
+
+/// Its events are for programs; but which parts were drawn to goes into regions, and these into what is presented.
+const DAMAGE: &[Row] = &[
+    special(0, "QueryVersion", Act::Version, &[]),
+    draw(1, "Create", &[Id(0), Id(4)]),
+    draw(2, "Destroy", &[Id(0)]),
+    draw(3, "Subtract", &[Id(0), Id(4), Id(8)]),
+    draw(4, "Add", &[Id(0), Id(4)]),
 ];
 
 const DRI3: &[Row] = &[
