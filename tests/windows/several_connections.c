@@ -152,6 +152,8 @@ int main(int argc, char **argv) {
     }
     settle(&gone);
     close(gone.socket);
+    /* The display takes the window away some time later; until then it covers what is drawn here. */
+    wait_for(&first, EXPOSE);
     settle(&second);
     if (argc > 1)
         live_longer_than_a_child(&second);
