@@ -388,9 +388,9 @@ pub fn shows_flags(code: &[u8]) -> bool {
     matches!(code, [0x9c | 0x9d | 0xcf | 0xcc, ..] | [0x66 | 0x48, 0x9c | 0x9d | 0xcf, ..])
 }
 
-/// popf and iret: the flags behind them are those that the program has set.
-pub fn sets_flags(code: &[u8]) -> bool {
-    matches!(code, [0x9d | 0xcf, ..] | [0x66 | 0x48, 0x9d | 0xcf, ..])
+/// popf: the flags behind it are those that the program has set.
+pub fn pops_flags(code: &[u8]) -> bool {
+    matches!(code, [0x9d, ..] | [0x66 | 0x48, 0x9d, ..])
 }
 
 /// If the instruction, which was stepped, is pushf, it pushed our trap flag.

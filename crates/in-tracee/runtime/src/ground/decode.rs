@@ -3,7 +3,7 @@
 pub use crate::ground::registers::Registers;
 use runtime_logic::decode;
 pub use runtime_logic::decode::{
-    ARITHMETIC_FLAGS, JUMP_BYTES, LOOPNE, Moved, Run, jump_target, sets_flags, shows_flags, value_of,
+    ARITHMETIC_FLAGS, JUMP_BYTES, LOOPNE, Moved, Run, jump_target, pops_flags, shows_flags, value_of,
 };
 
 use crate::ground::memory::Program;

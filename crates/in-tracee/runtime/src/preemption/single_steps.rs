@@ -10,7 +10,7 @@ use crate::ground::registers::{Registers, TRAP_FLAG};
 use crate::state::block::thread;
 
 /// Most bytes of an instruction that pushes or pops the flags.
-const FLAGS_BYTES: usize = 2;
+const FLAGS_BYTES: u64 = 2;
 
 /// The handler's frame leads into the program for one instruction.
 pub fn begin(context: &mut RealFrame) {
@@ -27,9 +27,11 @@ pub fn begin_with(registers: &mut Registers) {
 /// The step has ended: the flag is where the program has set it itself.
 pub fn end(context: &mut RealFrame) {
     let from = core::mem::take(&mut thread().preemption.stepped_from);
-    let mut code = [0; FLAGS_BYTES];
-    if from != 0 && memory::copy(code.as_mut_ptr() as u64, from, FLAGS_BYTES as u64) {
-        if decode::sets_flags(&code) {
+    let mut code = [0; FLAGS_BYTES as usize];
+    // It may have ended elsewhere: in a handler.
+    let is_behind = (1..=FLAGS_BYTES).contains(&context.rip.wrapping_sub(from));
+    if is_behind && memory::copy(code.as_mut_ptr() as u64, from, FLAGS_BYTES) {
+        if decode::pops_flags(&code) {
             return;
         }
         decode::hide_trap_flag(from, context.rsp);
