@@ -150,6 +150,9 @@ int main(int argc, char **argv) {
         draw(&second, 10 + 20 * turn, 90 - 10 * turn);
         draw(&gone, 10 + 20 * turn, 50);
     }
+    /* A display takes from its connections in an order of its own. */
+    settle(&first);
+    settle(&second);
     settle(&gone);
     close(gone.socket);
     /* The display takes the window away some time later; until then it covers what is drawn here. */

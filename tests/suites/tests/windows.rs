@@ -171,6 +171,8 @@ fn shows(recording: &Recording, label: &str, name: &str, then: &Pixels) -> TestR
     }
     let kept = std::env::temp_dir().join(format!("differs-{label}-{name}"));
     let _ = std::fs::copy(recording.path(name), &kept);
+    let head = format!("P6\n{} {}\n255\n", then.0, then.1);
+    let _ = std::fs::write(kept.with_extension("then.ppm"), [head.as_bytes(), &then.2].concat());
     Err(format!("the picture differs: {}", kept.display()))
 }
 

@@ -150,11 +150,9 @@ impl Client {
         Ok(())
     }
 
-    /// The program is gone. When this returns, so is what it made on the display.
-    pub fn end(self) {
-        if let Some(server) = &self.server {
-            self.world.leave(server.setup.resource_id_base);
-        }
+    /// The first number of what it makes on the display; `None` before it has connected.
+    pub fn first_resource(&self) -> Option<u32> {
+        self.server.as_ref().map(|server| server.setup.resource_id_base)
     }
 
     /// By which the recorded server told its clients apart.

@@ -67,8 +67,9 @@ impl World {
         Ok(server)
     }
 
-    /// A client is gone, whose resources have numbers from this one on.
-    pub(crate) fn leave(&self, base: u32) {
+    /// A client is gone, whose resources have numbers from this one on. When this returns, so is what it made on the
+    /// display.
+    pub fn leave(&self, base: u32) {
         if let Some(stage) = &mut self.state().stage {
             // A display that is gone shows nothing of it.
             let _ = stage.end_client(base);

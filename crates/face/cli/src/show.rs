@@ -61,6 +61,7 @@ struct Shared {
     began: OnceLock<Instant>,
     /// Connections of which not all is shown that is wanted.
     left: AtomicUsize,
+    ends: Vec<End>,
     /// Connections that stay until the end.
     kept: Mutex<Vec<(Client, Option<UnixStream>)>>,
     /// Said once: the others come of it.
@@ -69,6 +70,22 @@ struct Shared {
     /// The replay ended before all was shown.
     is_cut: AtomicBool,
     pictures: Mutex<Pictures>,
+}
+
+/// When a connection ended, of the plan's by its number.
+#[derive(Default)]
+struct End {
+    at: Option<Moment>,
+    /// What it made on the display has numbers from this one on; `None` before it makes anything, and where it is gone.
+    first_resource: Mutex<Option<u32>>,
+}
+
+impl End {
+    /// One through which something is sent later has copies in other processes, and is not over.
+    fn of(screen: &Screen) -> End {
+        let is_over = |end: &Moment| screen.shown.iter().all(|shown| shown.at.is_until(end));
+        End { at: screen.ended.filter(is_over), ..End::default() }
+    }
 }
 
 /// Pictures that are taken while all is shown.
@@ -134,6 +151,7 @@ impl Show {
             sockets: waiting.iter().map(|(_, screen)| screen.socket.clone()).collect(),
             shared: Arc::new(Shared {
                 left: AtomicUsize::new(waiting.len()),
+                ends: waiting.iter().map(|(_, screen)| End::of(screen)).collect(),
                 world: World::new(wanted.display, wanted.title),
                 attached: plan.attached,
                 until: wanted.until.or_else(|| last.filter(|_| wanted.pace.is_none())),
@@ -157,10 +175,10 @@ impl Show {
         let (shared, waiting, said) =
             (Arc::clone(&self.shared), Arc::clone(&self.waiting), self.said.clone());
         Box::new(move || {
-            for (listener, screen) in locked(&waiting).drain(..) {
+            for (number, (listener, screen)) in locked(&waiting).drain(..).enumerate() {
                 let (shared, said) = (Arc::clone(&shared), said.clone());
                 injector::start_thread("screen", move || {
-                    serve(&listener, &screen, &shared, &mut || {
+                    serve(&listener, (number, &screen), &shared, &mut || {
                         // Nobody may listen: a replay that is shown to its end.
                         let _ = said.send(());
                     });
@@ -243,7 +261,12 @@ impl Show {
 
 /// Shows one connection, until it ends or all is shown that is wanted, which it says once. What comes behind that
 /// is taken and not shown, since the same program may have others of which something is wanted.
-fn serve(listener: &UnixListener, screen: &Screen, shared: &Shared, done: &mut dyn FnMut()) {
+fn serve(
+    listener: &UnixListener,
+    (number, screen): (usize, &Screen),
+    shared: &Shared,
+    done: &mut dyn FnMut(),
+) {
     let is_wanted = |at: &Moment| shared.until.as_ref().is_none_or(|until| at.is_until(until));
     let count = screen.shown.iter().rposition(|shown| is_wanted(&shown.at)).map_or(0, |last| last + 1);
     let is_unwanted = count == 0 && shared.until.is_some();
@@ -264,7 +287,8 @@ fn serve(listener: &UnixListener, screen: &Screen, shared: &Shared, done: &mut d
         return;
     };
     let pid = rustix::net::sockopt::socket_peercred(&stream).map_or(0, |peer| peer.pid.as_raw_pid());
-    let mut playing = Playing { shared, screen, client: Client::new(&shared.world), pid, next: 0, count };
+    let client = Client::new(&shared.world);
+    let mut playing = Playing { shared, number, screen, client, pid, next: 0, count };
     // It ended before the moment at which all is looked at.
     let ends = shared.until.as_ref().is_none_or(|until| screen.ended.is_some_and(|at| at.is_before(until)));
     let (mut is_done, mut is_last) = (is_unwanted, false);
@@ -287,7 +311,7 @@ fn serve(listener: &UnixListener, screen: &Screen, shared: &Shared, done: &mut d
         shared.is_cut.store(true, Ordering::Release);
     }
     match ends {
-        true => playing.client.end(),
+        true => shared.end(number),
         false => locked(&shared.kept).push((playing.client, is_last.then_some(stream))),
     }
     if !is_done {
@@ -298,6 +322,8 @@ fn serve(listener: &UnixListener, screen: &Screen, shared: &Shared, done: &mut d
 /// A connection that is being shown.
 struct Playing<'a> {
     shared: &'a Shared,
+    /// Among the plan's.
+    number: usize,
     screen: &'a Screen,
     client: Client,
     pid: i32,
@@ -320,6 +346,7 @@ impl Playing<'_> {
         }
         let Some(last) = self.screen.shown.get(calls.clone()).and_then(<[_]>::last) else { return };
         self.shared.wait_for(last.at);
+        self.shared.end_those_before(last.at);
         let segments = OfProcess { pid: self.pid, at: last.at, attached: &self.shared.attached };
         let descriptors = segments.passed(last);
         let mut answered = calls.map(|call| &self.screen.shown[call].answers);
@@ -327,6 +354,7 @@ impl Playing<'_> {
             .try_for_each(|answers| self.client.answers(&answers.bytes, &answers.descriptors))
             .and_then(|()| self.client.requests(sent, &descriptors, &segments))
             .and_then(|()| self.shared.take_picture(last.at));
+        *locked(&self.shared.ends[self.number].first_resource) = self.client.first_resource();
         if let Err(error) = done {
             locked(&self.shared.failure).get_or_insert(error);
         }
@@ -334,6 +362,22 @@ impl Playing<'_> {
 }
 
 impl Shared {
+    /// A connection has ended.
+    fn end(&self, number: usize) {
+        let mut first_resource = locked(&self.ends[number].first_resource);
+        if let Some(first) = first_resource.take() {
+            self.world.leave(first);
+        }
+    }
+
+    /// What a program draws when it has closed another connection, or waited for its child, is not covered by their windows
+    /// any more, though whoever shows those may not have seen yet that there comes nothing.
+    fn end_those_before(&self, at: Moment) {
+        let is_before = |end: &Moment| end.lane == at.lane && end.event < at.event;
+        let ended = self.ends.iter().enumerate().filter(|(_, one)| one.at.as_ref().is_some_and(is_before));
+        ended.for_each(|(number, _)| self.end(number));
+    }
+
     /// Takes a picture, if one is wanted here.
     fn take_picture(&self, at: Moment) -> Result<(), display::Error> {
         let mut pictures = locked(&self.pictures);
