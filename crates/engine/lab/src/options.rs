@@ -158,7 +158,7 @@ impl Engine {
         let listens = crate::placeholders::listens(&socket.kind);
         let is_v6 = socket.is_v6;
         match (level, name) {
-            (SOL_SOCKET, libc::SO_ERROR) => word(self.fabric.take_error(id).map_or(0, errno)),
+            (SOL_SOCKET, libc::SO_ERROR) => word(self.take_error(id)),
             (SOL_SOCKET, libc::SO_TYPE) => word(match (socket.pings, is_datagram) {
                 (Some(fabric::Pings::Raw), _) => libc::SOCK_RAW,
                 (_, true) => libc::SOCK_DGRAM,

@@ -15,6 +15,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::net::SendFlags;
 
+use crate::calls::errno;
 use crate::engine::Engine;
 use crate::questions::Answer;
 
@@ -51,6 +52,8 @@ pub struct Placeholder {
     /// Bytes that say that something waits.
     pub marks: usize,
     told_end: bool,
+    /// It was told that the connection was broken off, as an error of its end.
+    was_broken_off: bool,
     heard_end: bool,
     /// There may be something to read.
     readable: bool,
@@ -129,6 +132,7 @@ impl Placeholders {
             more: false,
             marks: 0,
             told_end: false,
+            was_broken_off: false,
             heard_end: false,
             readable: true,
             closed: false,
@@ -397,6 +401,7 @@ impl Engine {
             let _ = rustix::net::send(&own, &[0], flags);
         }
         if let Some(placeholder) = self.placeholders.get(id) {
+            placeholder.was_broken_off = !placeholder.told_end;
             placeholder.told_end = true;
             placeholder.end = End::Closed;
         }
@@ -415,6 +420,22 @@ impl Engine {
                 Answer { kind: lab_answer::TAKE, ..answer }
             }
             None => answer,
+        }
+    }
+
+    /// SO_ERROR, which tells of an error once: of a connection that was broken off a call may have told before, which the
+    /// program's end knows.
+    pub fn take_error(&mut self, id: SocketId) -> i32 {
+        let error = self.fabric.take_error(id).map_or(0, errno);
+        let Some(placeholder) = self.placeholders.get(id).filter(|one| one.was_broken_off) else {
+            return error;
+        };
+        let (node, inode) = (placeholder.node, placeholder.inode);
+        let told = self.programs_end(node, inode).map(|own| rustix::net::sockopt::socket_error(&own));
+        match told {
+            Some(Ok(Ok(()))) => 0,
+            Some(Ok(Err(at_end))) if error == 0 => at_end.raw_os_error(),
+            Some(Ok(Err(_)) | Err(_)) | None => error,
         }
     }
 
