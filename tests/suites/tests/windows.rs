@@ -176,33 +176,6 @@ fn shows(recording: &Recording, label: &str, name: &str, then: &Pixels) -> TestR
     Err(format!("the picture differs: {}", kept.display()))
 }
 
-/// The windows of a process that was killed are there until then, and gone afterwards.
-fn windows_of_the_killed_are_gone(tool: &Arc<Tool>) -> TestResult {
-    const LABEL: &str = "windows-killed";
-    let recording = Recording::new(tool, "windows", LABEL, "several_connections")?;
-    let program = "./several_connections killed";
-    let pictures = record_until_still(&recording, &Display::start(Way::Unix)?, program, &["child", "drawn"])?;
-    let [alive, gone] = &pictures[..] else { return Err("two pictures are wanted".into()) };
-    let other = Display::start(Way::Unix)?;
-    let last = ["screenshot", "trace", "-o", "gone.ppm", "--display", &other.name];
-    let made = recording.tool(&last, None)?;
-    check(&made, 0, "opens a window on the display")?;
-    all_is_shown(&made)?;
-    shows(&recording, LABEL, "gone.ppm", gone)?;
-    let show = ["replay", "--show", "--display", &other.name, "--speed", "1000", "trace"];
-    check(&recording.tool(&show, None)?, 0, "opens a window")?;
-    // Its maker stands at the call that waits for it; and it is at its own end.
-    let gdb = |pid: &str, name: &str, goes: &[&str]| -> TestResult {
-        let pid = recording.read(pid)?;
-        let command = format!("screenshot {name} {}", other.name);
-        let words = [&["replay", "--batch", "--pid", pid.trim(), "trace"], goes, &["-ex", &command]].concat();
-        check(&recording.tool(&words, None)?, 0, &format!("written to {name}"))
-    };
-    gdb("pid", "alive.ppm", &["-ex", "break waitpid", "-ex", "continue"])?;
-    shows(&recording, LABEL, "alive.ppm", alive)?;
-    gdb("child", "own.ppm", &["-ex", "continue"])
-}
-
 /// What is drawn in a replay has the same pixels as then, on another display.
 fn is_shown(tool: &Arc<Tool>, label: &str, program: &str, way: Way) -> TestResult {
     let recording = Recording::new(tool, "windows", label, "shared_image")?;
@@ -305,7 +278,6 @@ fn trials(tool: &Arc<Tool>) -> Vec<Trial> {
         shown("xedit", "xedit", "xedit text", Way::Unix),
         shown("shared_memory", "xwd", "./shared_image", Way::Unix),
         shown("several_connections", "xwd", "./several_connections", Way::Unix),
-        trial("killed", &["Xvfb", "xwd"], Box::new(windows_of_the_killed_are_gone)),
         shown("xeyes", "xeyes", "xeyes", Way::Unix),
         shown("gtk3", "l3afpad", GTK3, Way::Unix),
         shown("gtk3_tcp", "l3afpad", GTK3, Way::Tcp),

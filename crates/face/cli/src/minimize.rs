@@ -53,7 +53,8 @@ that can be; nothing reaches the network, other processes, or files outside of D
 The same failure is the same signal in the same innermost three functions (libc's left out); or the
 same exit code with the same line on standard error, numbers and quoted texts left out. The test of
 --until decides instead, if there is one: a shell's, with RETROVANE_EXIT_CODE, RETROVANE_SIGNAL, and
-the files RETROVANE_INPUT, RETROVANE_STDOUT and RETROVANE_STDERR.
+the files RETROVANE_INPUT, RETROVANE_STDOUT and RETROVANE_STDERR. A try that has not ended within
+--timeout has the exit code 124.
 
 Ctrl-C keeps what was found; the same command again goes on from there.
 The last line of the output says the sizes before and after.";

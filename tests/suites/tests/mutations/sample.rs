@@ -142,7 +142,11 @@ impl Sample {
         for view in [View::Run, View::Print, View::Calls, View::Dump, View::Info, View::Keyframe, View::Pack]
         {
             let outcome = self.look(view, &self.trace, &out, RUN_TIME_MAX)?;
-            if outcome.code != self.code_of(view) {
+            // Where it is to write one hangs on how long the replay takes: processes may share memory there.
+            let is_refused = view == View::Keyframe
+                && outcome.code == 125
+                && outcome.stderr_text().contains("it shares memory with other processes");
+            if outcome.code != self.code_of(view) && !is_refused {
                 return Err(format!("{view:?} ends with {}: {}", outcome.code, outcome.stderr_text()));
             }
             self.whole.push((view, outcome));
