@@ -280,22 +280,27 @@ impl TryServer {
         let pid = self.shared.word(place::PID).load(Ordering::Relaxed) as i32;
         let shared = &self.shared;
         let limit = self.limits.time;
-        std::thread::scope(|scope| {
+        let has_expired = std::thread::scope(|scope| {
             let (done, over) = std::sync::mpsc::channel::<()>();
-            scope.spawn(move || {
-                if over.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            let timer = scope.spawn(move || {
+                let expires = over.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
+                if expires {
                     kill_process(pid, libc::SIGKILL);
                 }
+                expires
             });
             let followed = follow(pid, watcher, || {
                 shared.set(place::HELD, 0);
                 shared.wake(place::HELD);
             });
             drop(done);
-            followed
+            followed.map(|_| timer.join().is_ok_and(|expires| expires))
         })
         .map_err(while_doing("follow a try"))?;
         let ends = self.wait_for_order(1)?;
+        if has_expired {
+            return Ok(TryEnd::Expired);
+        }
         ends.first().copied().ok_or_else(|| while_doing("make a try")(io::ErrorKind::NotFound.into()))
     }
 

@@ -147,6 +147,8 @@ fn a_try_that_does_not_end_is_killed_and_a_watched_one_is_a_fork() {
     let mut seen = Vec::new();
     let end = server.observe(b"s", &mut |stopping| seen.push(stopping.signal)).expect("it can be traced");
     assert_eq!((end, seen), (killed(11), vec![11]));
+    let end = server.observe(b"l", &mut |_| {}).expect("it can be traced");
+    assert_eq!(end, TryEnd::Expired, "who ends it is not the program");
     assert_eq!(server.run(&[b"x", b"s"], None).expect("tries can be made"), [code(0), killed(11)]);
     assert!(server.has_copy_that_stays());
 }
