@@ -214,7 +214,11 @@ impl Engine {
                 Ok(Outcome::Answer(Answer::result(0)))
             }
             LAB_COMMAND => {
-                self.note_command(slot, words[1] != 0, words[2] as i32, (words[2] >> 32) as u32);
+                let (inner_pid, more) = (words[2] as i32, (words[2] >> 32) as i32);
+                match words[1] {
+                    0 => self.end_command(slot, inner_pid, more),
+                    _ => self.begin_command(slot, inner_pid, more as usize),
+                }
                 Ok(Outcome::Answer(Answer::result(0)))
             }
             LAB_LAYER => Ok(self.note_layer(slot, words[1], words[2])),

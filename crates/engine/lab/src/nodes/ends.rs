@@ -114,24 +114,25 @@ impl Engine {
         self.nodes.orders = VecDeque::from([order_word(order::END, 0)]);
     }
 
-    /// The command of an event began, of this number, or ended, with this status. One that begins may come to serve.
-    pub(super) fn note_command(&mut self, slot: u32, begins: bool, inner_pid: i32, number_or_status: u32) {
+    /// The command of an event, of this number, began. It may come to serve.
+    pub(super) fn begin_command(&mut self, slot: u32, inner_pid: i32, event: usize) {
         let Some(node) = self.processes.node_of(slot) else { return };
         let of_node = &mut self.nodes.nodes[node];
-        if begins {
-            of_node.due_commands = of_node.due_commands.saturating_sub(1);
-            of_node.commands.insert(inner_pid, number_or_status as usize);
-            self.note_listening();
-        } else {
-            let event = of_node.commands.remove(&inner_pid);
-            self.sweep();
-            let action = event.and_then(|number| self.spec.events.get(number)).map(|event| &event.action);
-            if let Some(Action::Run { command, .. }) = action.filter(|_| number_or_status != 0) {
-                let command = command.clone();
-                let (at_ns, code) = (self.now_ns, number_or_status as i32);
-                self.log.record(Record::Command { at_ns, node, command, code });
-            }
-            self.end_if_over(None);
+        of_node.due_commands = of_node.due_commands.saturating_sub(1);
+        of_node.commands.insert(inner_pid, event);
+        self.note_listening();
+    }
+
+    /// The command of an event ended, with this status.
+    pub(super) fn end_command(&mut self, slot: u32, inner_pid: i32, code: i32) {
+        let Some(node) = self.processes.node_of(slot) else { return };
+        let event = self.nodes.nodes[node].commands.remove(&inner_pid);
+        self.sweep();
+        let action = event.and_then(|number| self.spec.events.get(number)).map(|event| &event.action);
+        if let Some(Action::Run { command, .. }) = action.filter(|_| code != 0) {
+            let command = command.clone();
+            self.log.record(Record::Command { at_ns: self.now_ns, node, command, code });
         }
+        self.end_if_over(None);
     }
 }
